@@ -1,5 +1,5 @@
-//! A capture of single events as a [`Source`]: its events joined to requests, with what such a
-//! capture cannot know said first.
+//! A capture of single events as a [`Source`]: its events joined to requests, with the limits of
+//! such a capture stated first.
 //!
 //! What does not belong here: how events are joined (see [`crate::stages::pairing`]).
 
@@ -19,10 +19,10 @@ use rows::ImportedRows;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 
-/// What is taken from a capture.
+/// The rows that are taken from a capture.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ImportOptions {
-    /// Also one row for each event.
+    /// Whether each event is also a row.
     pub events: bool,
 }
 
@@ -39,7 +39,7 @@ pub struct CaptureImport {
     done: bool,
 }
 
-/// What the capture's records say so far.
+/// Facts that the capture's records have told so far.
 #[derive(Debug, Default)]
 struct CaptureFacts {
     /// The first and the last event, ns.
@@ -50,7 +50,7 @@ struct CaptureFacts {
     cpus: u32,
     /// Devices, and the names of the capture that they came under.
     devices: BTreeMap<u32, u16>,
-    /// How many events there are of each action's number.
+    /// The number of events of each action, by the action's number.
     actions: [u64; 32],
     messages: u64,
 }
@@ -160,8 +160,8 @@ impl CaptureImport {
         self.environment = found;
     }
 
-    /// What to add to the events' times to get wall time. In dumps events count from 0 while the
-    /// clock's record does not, so nothing can be said.
+    /// Returns the offset from the events' times to wall time. In dumps events count from 0 while
+    /// the clock's record does not, so the offset is unknown.
     fn clock_offset(&self) -> Option<i64> {
         const FAR: u64 = 24 * 3600 * 1_000_000_000;
         let (monotonic, wall) = self.facts.clock?;
@@ -170,7 +170,8 @@ impl CaptureImport {
         (!rebased).then(|| wall.wrapping_sub(monotonic) as i64)
     }
 
-    /// What the reader must know first: what is missing, then what such a capture never has.
+    /// Adds the limits that a reader must know: data that is missing, then data that such a capture
+    /// never has.
     fn add_limits(&self, found: &mut Environment) {
         let limits = &mut found.limits;
         let unmatched = self.pairer.unmatched();

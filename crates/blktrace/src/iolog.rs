@@ -1,4 +1,4 @@
-//! fio's logs of what to do (`fio --read_iolog=FILE`), so that a workload can be replayed.
+//! fio's I/O logs (`fio --read_iolog=FILE`), from which fio replays a workload.
 //!
 //! Version 3, fio 3.31 and later, has a time in microseconds on every line; fio waits for the
 //! difference to the line before, and takes a time of 0 for "no time yet", so the log begins at 1.
@@ -20,7 +20,7 @@ const LONGEST_NAME: usize = 250;
 /// Devices beyond these are left out: fio keeps a file open for each.
 const MOST_DEVICES: usize = 1024;
 
-/// Which version of the format.
+/// The version of the format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Version {
     /// Any fio; times to the millisecond.
@@ -135,7 +135,7 @@ fn node(device: &str) -> String {
     }
 }
 
-/// What fio calls the operation; `None` where it cannot do it.
+/// Returns fio's word for the operation; `None` if fio cannot do it.
 fn word(operation: Operation) -> Option<&'static str> {
     match operation {
         Operation::Read => Some("read"),

@@ -1,6 +1,6 @@
 //! Rows of the `events` table as the records that a capture gives: put in order of time, with the
-//! process names that they carry as records of their own. What reads captures then reads
-//! recordings and live watches too.
+//! process names that they carry as records of their own. Readers of captures can then read
+//! recordings and live watches, too.
 //!
 //! What does not belong here: requests (an event table has none) and files (see
 //! [`super::trace::CaptureWriter`]).
@@ -14,8 +14,8 @@ use std::collections::VecDeque;
 
 /// Maximum number of threads whose names are kept.
 const MOST_NAMES: usize = 128 << 10;
-/// How much later an event may come than its turn, ns: CPUs hand over what they saw one after the
-/// other, every few milliseconds.
+/// The delay with which an event may come after its turn, ns: CPUs hand over their events one after
+/// the other, every few milliseconds.
 const HORIZON: u64 = 1_000_000_000;
 
 /// Sorts rows of events by time, in bounded memory.
@@ -60,7 +60,7 @@ impl InOrder {
         self.late
     }
 
-    /// Nearly always they are in order, or in runs that the sort finds.
+    /// Sorts the rows. Nearly always they are in order, or in runs that the sort finds.
     fn sort(&mut self) {
         if std::mem::take(&mut self.unsorted) {
             self.held.make_contiguous().sort_by_key(|event| event.time_ns);

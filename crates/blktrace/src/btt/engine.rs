@@ -1,4 +1,4 @@
-//! What each event does to btt's figures. Events must come as btt reads them: in the order of a
+//! The effect of each event on btt's figures. Events must come as btt reads them: in the order of a
 //! `blkparse -d` dump, with times since the first event.
 
 use super::figures::{Averages, BttActivity, BttStage, delta};
@@ -23,13 +23,13 @@ pub struct BttDevice {
     pub name: Option<String>,
     /// Its samples.
     pub averages: Averages,
-    /// When it was queued to and completed.
+    /// The times at which bios were queued to it and completed.
     pub activity: BttActivity,
     /// Distances between queued bios.
     pub queue_seeks: SeekDistances,
     /// Distances between issued requests.
     pub issue_seeks: SeekDistances,
-    /// When requests were at the device.
+    /// The periods in which requests were at the device.
     pub live: BusyPeriods,
     /// Q to D of each bio, in btt's ten steps.
     pub steps: [u64; 10],
@@ -49,7 +49,7 @@ pub struct BttDevice {
     last_queue: Option<u64>,
     waiting: u64,
     depth: u64,
-    /// Whether its first Q or A has been seen: what comes before is left out.
+    /// Whether its first Q or A has been seen: earlier events are left out.
     open: bool,
 }
 
@@ -66,7 +66,7 @@ pub struct BttPlugs {
     pub timer_requests: u64,
     /// Time plugged, seconds.
     pub time: f64,
-    /// When the current period began.
+    /// The beginning of the current period, seconds.
     pub since: Option<f64>,
 }
 
@@ -89,10 +89,10 @@ impl BttPlugs {
     }
 }
 
-/// btt's analysis of a whole capture.
+/// btt's analysis of a complete capture.
 #[derive(Debug, Default)]
 pub struct Btt {
-    /// In the order of their first event.
+    /// The devices, in the order of their first events.
     pub devices: Vec<BttDevice>,
     /// All processes.
     pub processes: BttProcesses,
@@ -100,7 +100,7 @@ pub struct Btt {
     pub all: Averages,
     /// Activity of all devices.
     pub activity: BttActivity,
-    /// When any device had a request.
+    /// The periods in which any device had a request.
     pub live: BusyPeriods,
     /// Messages as btt prints them, bounded.
     pub messages: Vec<u8>,
@@ -108,7 +108,7 @@ pub struct Btt {
     pub dropped: u64,
     /// Events of devices beyond [`MAX_DEVICES`].
     pub aggregated: u64,
-    /// btt's data files, where they were asked for.
+    /// btt's data files, if they are wanted.
     pub files: Option<DataFiles>,
     /// Names of devices that the user gave.
     pub names: DeviceNames,
@@ -213,7 +213,8 @@ impl Btt {
         self.devices.get_mut(index as usize)
     }
 
-    /// The device's index, made on its first event; nothing for what comes before its first Q or A.
+    /// Returns the device's index, made on its first event; `None` for events before its first Q or
+    /// A.
     #[inline]
     fn set_up(&mut self, record: &TraceRecord, opens: bool) -> Option<usize> {
         let index = match self.last_device {
@@ -347,7 +348,7 @@ impl Btt {
         }
     }
 
-    /// The bios inside the record's range, in a list that goes back to `self.found`.
+    /// Returns the bios inside the record's range, in a list that goes back to `self.found`.
     #[inline]
     fn inside(&mut self, at: usize, record: &TraceRecord) -> Vec<Link> {
         let mut found = std::mem::take(&mut self.found);
@@ -478,7 +479,7 @@ impl Btt {
         }
     }
 
-    /// Too many bios are open, most of them never to complete: the older half goes.
+    /// Drops the older half of the open bios if too many are open, most of them never to complete.
     fn drop_oldest(&mut self) {
         let mut times = Vec::with_capacity(self.trees.len());
         let mut links = Vec::new();

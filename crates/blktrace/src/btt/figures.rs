@@ -37,7 +37,7 @@ pub enum BttStage {
 }
 
 impl BttStage {
-    /// How many there are.
+    /// The number of stages.
     pub const COUNT: usize = 14;
     /// The stages of mappers.
     pub const DM: [BttStage; 3] = [BttStage::Q2qDm, BttStage::Q2aDm, BttStage::Q2cDm];
@@ -94,7 +94,7 @@ impl Averages {
     }
 }
 
-/// The time between two events; btt makes 1 ns of anything less.
+/// Returns the time between two events, in ns; btt makes 1 ns of anything less.
 #[inline]
 pub const fn delta(from: u64, to: u64) -> u64 {
     if from < to { to - from } else { 1 }
@@ -123,9 +123,9 @@ impl Ranges {
 /// Queue and completion activity.
 #[derive(Clone, Debug, Default)]
 pub struct BttActivity {
-    /// Of queueing.
+    /// Activity of queueing.
     pub queue: Ranges,
-    /// Of completion.
+    /// Activity of completion.
     pub complete: Ranges,
 }
 

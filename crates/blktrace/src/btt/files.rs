@@ -16,7 +16,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 
-/// What a file holds.
+/// The content of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum BttFileKind {
     /// `-l`: time of completion and D2C.
@@ -41,7 +41,7 @@ pub enum BttFileKind {
     MeanQ2d,
     /// `-m`: time and seeks per second, D to D.
     SeekRate,
-    /// `-u`: how often unplugs released how many requests.
+    /// `-u`: the number of unplugs by the number of requests that they released.
     Unplugs,
     /// `-p`: all times of each bio; one file of this name.
     Bios,
@@ -180,7 +180,7 @@ impl DataFiles {
         self.write(BttFileKind::Bios, 0, "", format_args!("{:-<41}\n", ""));
     }
 
-    /// Writes what is known only at the end.
+    /// Writes the lines that are known only at the end.
     fn write_ends(&mut self) {
         for ((kind, device), mut mean) in std::mem::take(&mut self.means) {
             if let Some((middle, mean)) = mean.end() {
@@ -235,7 +235,8 @@ impl DataFiles {
     /// Writes what is buffered, and gives the files their names.
     ///
     /// # Errors
-    /// The first file that could not be written, and why; then none has its name.
+    /// Fails with the first file that could not be written, and the error; then no file has its
+    /// name.
     pub fn finish(&mut self) -> Result<(), (PathBuf, io::Error)> {
         self.write_ends();
         let mut files: Vec<PartialFile> = self.open.drain().map(|(_, file)| file).collect();
@@ -291,7 +292,7 @@ impl PartialFile {
 impl Drop for PartialFile {
     fn drop(&mut self) {
         if !self.is_whole {
-            // Nothing more can be done about what cannot be removed.
+            // Nothing more can be done about a file that cannot be removed.
             let _ = self.folder.remove_file(&self.partial);
         }
     }

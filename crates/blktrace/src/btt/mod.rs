@@ -1,5 +1,5 @@
 //! btt 1.3.0's analysis, figure for figure: its pairing by start sector, its bio-weighted samples
-//! and its report. What iowhy itself thinks of a capture is elsewhere; this module exists so that
+//! and its report. iowhy's own analysis of a capture is elsewhere; this module exists so that
 //! existing scripts and comparisons keep working.
 //!
 //! Known differences, each with its reason:

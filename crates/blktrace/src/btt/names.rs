@@ -1,6 +1,7 @@
 //! Names of devices that a user gives btt (`-M`), a line each: `sdq 65,0`.
 //!
-//! What does not belong here: where they are printed (see [`super::report`], [`super::files`]).
+//! What does not belong here: the text and files that show them (see [`super::report`],
+//! [`super::files`]).
 
 use std::collections::BTreeMap;
 
@@ -15,7 +16,8 @@ impl DeviceNames {
     /// The names in a text. Its header, which has the word `Device`, is passed over.
     ///
     /// # Errors
-    /// The first line that is no name and number, or whose name cannot be part of a file's name.
+    /// Fails with the first line that is no name and number, or whose name cannot be part of a
+    /// file's name.
     pub fn from_text(text: &str) -> Result<DeviceNames, String> {
         let mut names = BTreeMap::new();
         let lines = text.lines().filter(|line| !line.trim().is_empty());

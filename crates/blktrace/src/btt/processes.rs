@@ -9,9 +9,9 @@ use rustc_hash::FxHashMap;
 pub struct BttProcess {
     /// Its name.
     pub name: Vec<u8>,
-    /// Its samples: of the bios that it queued.
+    /// The samples of the bios that it queued.
     pub averages: Averages,
-    /// When it queued, and completed while it ran.
+    /// The times at which it queued, and of completions while it ran.
     pub activity: BttActivity,
     /// Its last Q.
     pub last_queue: Option<u64>,

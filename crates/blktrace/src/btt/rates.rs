@@ -68,7 +68,7 @@ impl SeekRate {
     }
 }
 
-/// How often unplugs released how many requests.
+/// The number of unplugs, by the number of requests that they released.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct UnplugSteps(pub [u64; UNPLUG_STEPS]);
 

@@ -13,7 +13,7 @@ const DASHES: &str = "----------";
 /// Writes btt's default report; with `everything` also the sections that `-A` adds before it.
 ///
 /// # Errors
-/// Whatever `out` answers.
+/// Fails if `out` cannot be written.
 pub fn write(btt: &mut Btt, everything: bool, out: &mut dyn Write) -> io::Result<()> {
     if everything {
         per_process(btt, out)?;
@@ -228,7 +228,7 @@ fn seeks(
     writeln!(out)
 }
 
-/// Says how many more distances are as frequent as the one before.
+/// Writes how many more distances are as frequent as the one before.
 fn more(out: &mut dyn Write, all: usize) -> io::Result<()> {
     match all {
         0 | 1 => Ok(()),
@@ -242,7 +242,7 @@ struct AllSeeks {
     count: u64,
     mean: f64,
     median: u64,
-    /// With their numbers; of equally frequent ones btt names the one that came first.
+    /// The modes with their numbers; of equally frequent ones, btt names the one that came first.
     modes: Vec<(u64, u64)>,
 }
 
@@ -402,7 +402,7 @@ fn steps(devices: &[BttDevice], out: &mut dyn Write) -> io::Result<()> {
 /// Writes btt's activity ranges, as steps that a plot program draws.
 ///
 /// # Errors
-/// Whatever `out` answers.
+/// Fails if `out` cannot be written.
 pub fn write_ranges(btt: &Btt, out: &mut dyn Write) -> io::Result<()> {
     let mut base = 0.0;
     writeln!(out, "# Total System")?;

@@ -10,7 +10,7 @@ use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 pub struct SeekDistances {
     last_start: i64,
     last_end: i64,
-    /// How many.
+    /// The number of distances.
     pub count: u64,
     /// Sum of the absolute distances, in sectors, as btt adds it up.
     pub total: f64,
@@ -23,16 +23,16 @@ pub struct SeekDistances {
 #[derive(Debug)]
 struct Spill {
     file: File,
-    /// Where each run ends, in pairs.
+    /// The end of each run, in pairs.
     ends: Vec<u64>,
 }
 
 /// The most frequent distances.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FrequentSeeks {
-    /// How often each occurs.
+    /// The number of times that each occurs.
     pub count: u64,
-    /// In the order of btt's tree; in ascending order where there are very many.
+    /// The distances, in the order of btt's tree; in ascending order if there are very many.
     pub distances: Vec<u64>,
     /// btt's median: the distance that makes half of all seeks, else 0.
     pub median: u64,

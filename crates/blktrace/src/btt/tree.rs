@@ -11,7 +11,7 @@ pub const NIL: Link = 0;
 /// No time.
 pub const NEVER: u64 = u64::MAX;
 
-/// A queued bio and what has happened to it.
+/// A queued bio and its events so far.
 #[derive(Clone, Debug)]
 pub struct Bio {
     /// First sector.
@@ -30,13 +30,13 @@ pub struct Bio {
     pub slept: u64,
     /// The last D, or [`NEVER`].
     pub issued: u64,
-    /// The first sector of that D, and how many.
+    /// The first sector of that D, and the number of sectors.
     pub issued_range: (u64, u64),
-    /// Who queued it.
+    /// The process that queued it.
     pub process: u32,
 }
 
-/// What a tree is ordered by.
+/// An item with the key that a tree is ordered by.
 pub trait TreeStart {
     /// The key.
     fn start(&self) -> u64;
@@ -106,12 +106,12 @@ impl<T: TreeStart> Trees<T> {
         &mut self.nodes[link as usize].item
     }
 
-    /// How many bios are kept.
+    /// Returns the number of bios that are kept.
     pub fn len(&self) -> usize {
         self.nodes.len() - 1 - self.free.len()
     }
 
-    /// Whether none is kept.
+    /// Returns whether no bio is kept.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -131,7 +131,7 @@ impl<T: TreeStart> Trees<T> {
         None
     }
 
-    /// Adds a bio; one with the same start gives way to it.
+    /// Adds a bio, and replaces one with the same start.
     pub fn insert(&mut self, root: &mut Link, item: T) {
         let (mut parent, mut at) = (NIL, *root);
         while at != NIL {

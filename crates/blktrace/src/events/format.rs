@@ -4,7 +4,7 @@ use super::line::{EventLine, hexadecimal};
 use super::put;
 use super::steps::HostTime;
 
-/// Why a format string is refused.
+/// The reason why a format string is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum FormatError {
     /// A backslash before something else than `b`, `n`, `r`, `t`.
@@ -29,7 +29,7 @@ impl EventFormat {
     /// Reads `text`.
     ///
     /// # Errors
-    /// An escape that does not exist.
+    /// Fails if the text has an escape that does not exist.
     pub fn parse(text: &str) -> Result<EventFormat, FormatError> {
         let (mut pieces, mut literal) = (Vec::new(), Vec::new());
         let mut rest = text.as_bytes();
@@ -60,7 +60,7 @@ impl EventFormat {
         Ok(EventFormat(pieces))
     }
 
-    /// Whether it shows how long a request's last step took.
+    /// Returns whether it shows the time of a request's last step.
     pub fn wants_elapsed(&self) -> bool {
         self.0.iter().any(|piece| matches!(piece, Piece::Field { letter: b'u', .. }))
     }
@@ -92,7 +92,7 @@ fn escape(letter: Option<u8>) -> Result<u8, FormatError> {
     }
 }
 
-/// Reads what follows a `%`.
+/// Parses the field after a `%`.
 fn field(text: &[u8]) -> (Option<Piece>, &[u8]) {
     let left = text.first() == Some(&b'-');
     let text = if left { text.get(1..).unwrap_or(&[]) } else { text };
@@ -153,8 +153,8 @@ fn write_field(
     }
 }
 
-/// The time of day to the microsecond; in UTC where blkparse's quirks are repeated: its own is this
-/// where `TZ=UTC`.
+/// Appends the time of day to the microsecond; in UTC with blkparse's quirks: blkparse prints the
+/// same with `TZ=UTC`.
 fn wall_clock(event: &EventLine<'_>, out: &mut Vec<u8>) {
     let Some(wall) = event.wall else { return out.push(b'-') };
     let zone = event.local.unwrap_or(HostTime::at(None));

@@ -8,7 +8,7 @@ use crate::trace::{RecordBatch, TraceRecord};
 /// An event that is being formatted as a line.
 #[derive(Clone, Copy, Debug)]
 pub struct EventLine<'a> {
-    /// Holds the payload.
+    /// The batch that holds the payload.
     pub batch: &'a RecordBatch,
     /// The event; its time counts from the first event.
     pub record: &'a TraceRecord,
@@ -16,7 +16,7 @@ pub struct EventLine<'a> {
     pub names: &'a ProcessNames,
     /// Whether blkparse's quirks are repeated.
     pub compatible: bool,
-    /// How long the request's last step took, ns, where that is wanted and known.
+    /// The time of the request's last step, ns, if it is wanted and known.
     pub elapsed: Option<u64>,
     /// The wall clock, ns since 1970, where it is known.
     pub wall: Option<u64>,
@@ -36,7 +36,7 @@ fn columns<const N: usize>(header: &mut [u8; HEADER], at: usize) -> Option<&mut 
 }
 
 impl EventLine<'_> {
-    /// The action's letters; nothing for what blkparse prints no line for.
+    /// Returns the action's letters; `None` for actions for which blkparse prints no line.
     pub fn letters(&self) -> Option<&'static str> {
         let Some(action) = self.record.kind() else {
             return if self.compatible { None } else { Some("?") };
@@ -69,7 +69,7 @@ impl EventLine<'_> {
         if self.compatible { number & 0xffff_ffff } else { number }
     }
 
-    /// The payload that is printed in hexadecimal: the command of a pass-through request.
+    /// Returns the payload that is printed in hexadecimal: the command of a pass-through request.
     pub fn command(&self) -> &[u8] {
         let with_command =
             matches!(self.record.kind(), Some(Action::Issue | Action::Complete | Action::Insert));
@@ -101,7 +101,7 @@ impl EventLine<'_> {
         out.push(b'\n');
     }
 
-    /// Everything before the rwbs column.
+    /// Appends the part before the rwbs column.
     #[inline]
     fn header(&self, device: u32, sequence: i32, pid: u32, letters: &str, out: &mut Vec<u8>) {
         let local = self.local.zip(self.wall);
@@ -118,7 +118,7 @@ impl EventLine<'_> {
         }
     }
 
-    /// The header where every value fits its column, which nearly all do: one copy.
+    /// Returns the header if every value fits its column, which nearly all do: one copy.
     #[inline]
     fn usual_header(
         &self,
@@ -251,7 +251,8 @@ impl EventLine<'_> {
         out.push(b']');
     }
 
-    /// Everything on the way to the device: the process is in the bracket.
+    /// Appends the rest of a line of an event on the path to the device: the process is in the
+    /// bracket.
     fn middle(&self, out: &mut Vec<u8>) {
         let with_bytes = matches!(
             self.record.kind(),

@@ -30,7 +30,7 @@ use std::thread;
 use steps::{CaptureClock, HostTime, Steps};
 use summary::EventSummary;
 
-/// What is shown, and how.
+/// The events that are shown, and their format.
 #[derive(Clone, Debug, Default)]
 pub struct EventOptions {
     /// Repeat blkparse's quirks.
@@ -182,9 +182,9 @@ pub struct EventText {
     options: EventOptions,
     /// The names known so far; a caller that can read a capture twice fills them beforehand.
     pub names: ProcessNames,
-    /// The figures of what was shown.
+    /// The figures of the events that were shown.
     pub summary: EventSummary,
-    /// Followed only where a format shows them.
+    /// The steps of requests, followed only if a format shows them.
     steps: Option<Steps>,
     clock: CaptureClock,
     genesis: u64,

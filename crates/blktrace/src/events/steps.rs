@@ -1,5 +1,4 @@
-//! What a line says that its event does not: how long the request's last step took, and the wall
-//! clock.
+//! Values of a line that its event lacks: the time of the request's last step, and the wall clock.
 
 use super::put;
 use crate::trace::action::{Action, notify};
@@ -17,7 +16,7 @@ impl Steps {
     /// Requests that are followed at once; those beyond have no elapsed time.
     const MAX: usize = 256 << 10;
 
-    /// The time since the step before `record`, ns; nothing where there is or was none.
+    /// Returns the time since the step before `record`, ns; `None` if there is or was none.
     pub fn see(&mut self, record: &TraceRecord) -> Option<u64> {
         let key = (record.device, record.sector);
         match record.kind()? {
@@ -59,8 +58,9 @@ impl CaptureClock {
         CaptureClock { clock: Some((time, wall)) }
     }
 
-    /// blktrace writes the clock while it starts: what lies further from the first event is of a
-    /// dump, whose events were rebased and whose notes were not.
+    /// The largest distance of the clock from the first event, ns. blktrace writes the clock while
+    /// it starts: one further away is of a dump, whose events were rebased and whose notes were
+    /// not.
     const NEAR: u64 = 86_400_000_000_000;
 
     /// Keeps the first clock that a record tells.

@@ -6,14 +6,14 @@ use crate::trace::TraceRecord;
 use crate::trace::action::{Action, category};
 use std::io::{self, Write};
 
-/// A number of events and their bytes, reads and writes apart.
+/// A number of events and their bytes, for reads and writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EventVolume {
     /// Events.
     pub count: [u64; 2],
     /// Whole KiB of each event, summed.
     pub kib: [u64; 2],
-    /// What is left over of each event, bytes.
+    /// The bytes of each event beyond whole KiB, summed.
     pub rest: [u64; 2],
 }
 
@@ -25,7 +25,7 @@ impl EventVolume {
         self.rest[write] = self.rest[write].wrapping_add(u64::from(bytes & 1023));
     }
 
-    /// Requeued requests are subtracted, but stay counted.
+    /// Subtracts the bytes of requeued requests, which stay counted.
     fn take_back(&mut self, write: usize, bytes: u32) {
         self.kib[write] = self.kib[write].wrapping_sub(u64::from(bytes >> 10));
         self.rest[write] = self.rest[write].wrapping_sub(u64::from(bytes & 1023));
@@ -78,9 +78,9 @@ impl Traffic {
 pub struct CpuSummary {
     /// Events, shown or not.
     pub events: u64,
-    /// Of file systems.
+    /// Requests of file systems.
     pub data: Traffic,
-    /// Of pass-through commands.
+    /// Pass-through commands.
     pub commands: Traffic,
     /// U.
     pub unplugs: u64,
@@ -160,7 +160,7 @@ impl EventSummary {
     /// Writes blkparse's summary.
     ///
     /// # Errors
-    /// Whatever `out` answers.
+    /// Fails if `out` cannot be written.
     pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         let silent = EventDeviceSummary::default();
         let mut devices: Vec<_> = self.devices.iter().map(|(key, d)| (*key, d)).collect();

@@ -1,12 +1,12 @@
-//! What a capture cannot tell, because its source did not record it: which events, what is unknown
-//! without them, and what records them.
+//! Limits of a capture whose source did not record some events: the events, the figures that are
+//! unknown without them, and the command that records them.
 //!
 //! What does not belong here: losses (see [`super`]), which the source meant to record.
 
 use crate::trace::Action;
 use iowhy_core::figures::counted;
 
-/// Actions, and what is not known without them.
+/// Actions, and the figures that are unknown without them.
 const NEEDED: &[(Action, &str, &str)] = &[
     (Action::Queue, "Q", "who asked, and how long requests waited"),
     (Action::GetRequest, "G", "the wait for a request and for tags"),
@@ -55,7 +55,7 @@ pub(super) fn never_logged(
     counts.iter().map(sentence).collect()
 }
 
-/// Sentences on what no such capture knows.
+/// Returns sentences on the data that no such capture has.
 pub(super) fn always(tools: &str) -> [String; 2] {
     [
         format!(

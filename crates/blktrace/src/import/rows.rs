@@ -1,4 +1,4 @@
-//! Rows of the model out of what was joined.
+//! Rows of the model, made of the joined requests and events.
 
 use crate::events::ProcessNames;
 use crate::stages::pairing::{DoneRequest, Ending, PairSink};
@@ -13,14 +13,14 @@ use iowhy_core::model::{
 use iowhy_core::source::Batch;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// What is kept between batches.
+/// State that is kept between batches.
 #[derive(Debug, Default)]
 pub(super) struct ImportedRows {
     devices: FxHashMap<u32, DeviceRow>,
     processes: FxHashSet<u32>,
     /// The longest time from D to C, ns.
     longest: u64,
-    /// When the requests were issued that had not completed at the end.
+    /// The issue times of the requests that had not completed at the end, ns.
     open: Vec<u64>,
 }
 
@@ -232,15 +232,15 @@ impl PairSink for RowSink<'_> {
     fn other(&mut self, _device: u32, _batch: &RecordBatch, _record: &TraceRecord) {}
 }
 
-/// The thread that submitted it; `None` if only its end was seen, or if it is a flush of the
-/// kernel's own: other requests of its device are queued, and it was not.
+/// The thread that submitted it; `None` if only its end was seen, or if the kernel made the flush:
+/// other requests of its device are queued, and it was not.
 fn submitter(slot: &Slot, queues: bool) -> Option<u32> {
     let is_made = queues && slot.bytes == 0 && slot.queued == NEVER && slot.categories & c::PC == 0;
     (slot.age() != NEVER && !is_made).then_some(slot.pid)
 }
 
-/// A request without Q began before the capture only where the capture holds Qs at all, and where
-/// it is neither a flush nor a command: those the kernel makes without a Q.
+/// Returns the status. A request without Q began before the capture only if the capture has Qs at
+/// all, and if it is neither a flush nor a command, which the kernel makes without a Q.
 fn status(done: &DoneRequest<'_>, queues: bool) -> Status {
     let made = done.request.bytes == 0 || done.request.categories & c::PC != 0;
     match () {
@@ -269,7 +269,7 @@ fn operation(slot: &Slot) -> Operation {
     }
 }
 
-/// Only what the flags say for certain.
+/// Returns the origin as far as the flags are certain.
 fn origin(slot: &Slot) -> Origin {
     match slot.categories {
         found if found & c::PC != 0 => Origin::Passthrough,

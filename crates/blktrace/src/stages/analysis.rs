@@ -1,4 +1,4 @@
-//! The stages of a capture: its events joined, and what was joined handed to core's totals.
+//! The stages of a capture: its events joined, and the results handed to core's totals.
 
 use super::pairing::{DoneRequest, Ending, PairSink, Pairer};
 use super::slots::{NEVER, Slot};
@@ -16,7 +16,7 @@ use iowhy_core::analysis::{ByInterval, Interval};
 pub struct StageAnalysis {
     pairer: Pairer,
     sink: TotalsSink,
-    /// What the parts that were merged into it had left over.
+    /// Events without a partner in the parts that were merged into it.
     merged: Unmatched,
 }
 
@@ -27,7 +27,7 @@ impl StageAnalysis {
         StageAnalysis { sink: TotalsSink { totals, genesis: 0 }, ..StageAnalysis::default() }
     }
 
-    /// Lets go of what is only needed while events come.
+    /// Drops the state that is only needed while events come.
     #[must_use]
     pub fn without_events(self) -> StageAnalysis {
         let merged = self.unmatched();
@@ -77,20 +77,20 @@ impl StageAnalysis {
         self.sink.totals.name(pid)
     }
 
-    /// What had no partner.
+    /// Returns the counts of events that had no partner.
     pub fn unmatched(&self) -> Unmatched {
         let mut unmatched = self.merged;
         unmatched.add(&self.pairer.unmatched());
         unmatched
     }
 
-    /// All figures; `name` says how devices are called.
+    /// Returns all figures; `name` gives the names of devices.
     pub fn summary(&self, name: Naming<'_>) -> StagesSummary {
         StagesSummary::new(&self.sink.totals, &self.unmatched(), name, true)
     }
 }
 
-/// Hands what was joined to the totals.
+/// Hands the joined requests to the totals.
 #[derive(Debug, Default)]
 struct TotalsSink {
     totals: StageTotals,
@@ -113,9 +113,9 @@ fn known(from: u64, to: u64) -> Option<u64> {
 }
 
 impl Slot {
-    /// The intervals of a request that ended at `completed`; Q2D is none of a capture's stages.
-    /// The wait before the first D is a stage of its own where the cache was flushed meanwhile,
-    /// and so is that from there to the last D.
+    /// Returns the intervals of a request that ended at `completed`; Q2D is none of a capture's
+    /// stages. The wait before the first D is a stage of its own if the cache was flushed
+    /// meanwhile, and so is the time from there to the last D.
     #[inline]
     pub fn intervals(&self, completed: u64) -> ByInterval<Option<u64>> {
         let direct = if self.inserted == NEVER { self.got } else { NEVER };

@@ -1,10 +1,10 @@
-//! Which ends of requests a capture holds: of each device and kind of request, or none at all.
+//! The ends of requests that a capture holds: of each device and kind of request, or none at all.
 //!
 //! A capture of `-a issue` has no completion, one of `-a complete` nothing else, and old kernels
-//! log none of flushes: such requests are neither in flight nor lost. Where other requests of the
-//! same device and kind did end, one without an end is.
+//! log none of flushes: such requests are neither in flight nor lost. If other requests of the same
+//! device and kind did end, one without an end is in flight or lost.
 //!
-//! What does not belong here: which completion belongs to which request (see [`super::pairing`]).
+//! What does not belong here: the completion of each request (see [`super::pairing`]).
 
 use super::slots::Slot;
 use crate::trace::TraceRecord;
@@ -14,7 +14,7 @@ use crate::trace::action::category;
 /// completions were recorded. More than any device has in flight.
 const MOST_ORPHANS: usize = 16 << 10;
 
-/// A kind of request: such as are logged alike.
+/// A kind of requests that kernels log alike.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum RequestKind {
@@ -76,8 +76,8 @@ impl Endings {
         Some(device)
     }
 
-    /// Notes that a request began. Completions of the device that came before had a beginning that
-    /// is not in the data: returns how many.
+    /// Notes that a request began. Earlier completions of the device had a beginning that is not in
+    /// the data: returns how many.
     #[inline]
     pub(super) fn begin(&mut self, index: u32, record: &TraceRecord, is_issued: bool) -> u64 {
         let Some(device) = self.device(index, record.device) else { return 0 };
@@ -120,7 +120,8 @@ impl Endings {
         Some(if device.is_alone { std::mem::take(&mut device.orphans) } else { Vec::new() })
     }
 
-    /// The completions of devices of which nothing else was seen, with the devices' indices.
+    /// Returns the completions of devices of which nothing else was seen, with the devices'
+    /// indices.
     pub(super) fn take_orphans(&mut self) -> Vec<(u32, Vec<TraceRecord>)> {
         let orphans = self.devices.iter_mut().map(|device| std::mem::take(&mut device.orphans));
         (0..).zip(orphans).filter(|(_, orphans)| !orphans.is_empty()).collect()

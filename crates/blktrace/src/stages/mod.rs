@@ -1,4 +1,4 @@
-//! Single events joined to requests, and where the time of these went.
+//! Single events joined to requests, and the stages of their time.
 //!
 //! | where | what |
 //! |---|---|

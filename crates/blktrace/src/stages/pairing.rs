@@ -1,12 +1,12 @@
 //! Single events joined to requests: iowhy's own way.
 //!
-//! A bio is found by device and start sector. Merged bios lie next to each other, so an issue
-//! collects them by following their ends; a split bio becomes parts that share one Q; a request
-//! completed in pieces is done when all bytes are. Two bios at one sector are both kept. What has
-//! no partner is counted, never guessed. Events without data (flushes) pair in the order of their
+//! A bio is found by device and start sector. Merged bios are adjacent, so an issue collects them
+//! by following their ends; a split bio becomes parts that share one Q; a request completed in
+//! pieces is done when all bytes are. Two bios at one sector are both kept. Events without a
+//! partner are counted, never guessed. Events without data (flushes) pair in the order of their
 //! device.
 //!
-//! What does not belong here: statistics over what was joined.
+//! What does not belong here: statistics over the joined requests.
 
 use super::endings::Endings;
 use super::slots::{Link, NEVER, NONE, RequestSlots, Slot, SlotState};
@@ -50,7 +50,7 @@ pub enum Ending {
     NeverLogged,
 }
 
-/// Who takes what was joined.
+/// The receiver of the joined requests.
 pub trait PairSink {
     /// A bio was queued.
     fn queued(&mut self, device: u32, record: &TraceRecord);
@@ -66,17 +66,17 @@ pub trait PairSink {
     fn other(&mut self, device: u32, batch: &RecordBatch, record: &TraceRecord);
 }
 
-/// What is open.
+/// The bios and requests that are open.
 #[derive(Debug, Default)]
 pub struct Pairer {
     slots: RequestSlots,
     devices: DeviceNumbers,
     flushes: Vec<VecDeque<Link>>,
     remaps: FxHashMap<(u32, u64), u64>,
-    /// Written, with a cache flush behind that goes on; the oldest first.
+    /// Requests whose data is written and whose cache flush goes on; the oldest first.
     post_flushes: VecDeque<(Link, u64)>,
     endings: Endings,
-    /// Given up, to be handed out or counted.
+    /// Bios and requests that were given up, to be handed out or counted.
     given_up: Vec<Slot>,
     next_id: u64,
     unmatched: Unmatched,
@@ -97,7 +97,7 @@ impl Pairer {
         }
     }
 
-    /// What had no partner so far.
+    /// Returns the counts of events that had no partner so far.
     pub fn unmatched(&self) -> Unmatched {
         Unmatched { devices: self.devices.beyond, ..self.unmatched }
     }
@@ -136,7 +136,7 @@ impl Pairer {
         }
     }
 
-    /// Hands out what was given up and never ends in such a capture; counts the rest.
+    /// Hands out the given-up requests that never end in such a capture; counts the others.
     fn settle_given_up(&mut self, sink: &mut impl PairSink) {
         for slot in std::mem::take(&mut self.given_up) {
             if slot.state == SlotState::PostFlush || self.endings.are_never_logged(&slot) {
@@ -168,7 +168,7 @@ impl Pairer {
         }
     }
 
-    /// Which ends the capture holds.
+    /// Returns the ends that the capture holds.
     pub fn endings(&self) -> &Endings {
         &self.endings
     }
@@ -350,7 +350,7 @@ impl Pairer {
         }
     }
 
-    /// A completion without a beginning. Of a device of which nothing else is known it is a
+    /// Handles a completion without a beginning. If nothing else is known of the device, it is a
     /// request; else it is counted.
     fn orphan(&mut self, device: u32, record: &TraceRecord, sink: &mut impl PairSink) {
         match self.endings.orphan(device, record) {
@@ -472,9 +472,10 @@ impl Pairer {
         }
     }
 
-    /// The kernel completes a flush's request and then its bio: the second completion finds the bio
-    /// gone, or a bio that never was issued by itself. A write with data and a flush around it ends
-    /// with a completion of no data at its own sector, behind that of its data: no flush's.
+    /// Completes a flush. The kernel completes a flush's request and then its bio: the second
+    /// completion finds the bio gone, or a bio that never was issued by itself. A write with data
+    /// and a flush around it ends with a completion of no data at its own sector, after that of its
+    /// data: no flush's.
     fn complete_flush(&mut self, device: u32, record: &TraceRecord, sink: &mut impl PairSink) {
         let request = record.categories & category::FLUSH != 0;
         if record.sector != 0 {
@@ -504,7 +505,7 @@ impl Pairer {
         self.finish(link, record, sink);
     }
 
-    /// Hands out what is still open, at the end of the capture.
+    /// Hands out the requests that are still open, at the end of the capture.
     pub fn end(&mut self, sink: &mut impl PairSink) {
         for (device, records) in self.endings.take_orphans() {
             self.hand_out_orphans(device, &records, sink);

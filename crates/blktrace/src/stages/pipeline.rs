@@ -1,6 +1,6 @@
 //! Captures through several threads, in memory that does not depend on their size.
 //!
-//! Several names (blktrace makes one per device) are analysed apart, each on one thread: their
+//! Several names (blktrace makes one per device) are analysed separately, each on one thread: their
 //! requests have nothing to do with each other. A single name is read and merged on one thread and
 //! analysed on another, with batches going round between the two.
 
@@ -14,7 +14,7 @@ use std::thread;
 /// Batches being processed at once.
 const DEPTH: usize = 8;
 
-/// What a capture says of itself before its first batch is handed out.
+/// Facts of a capture that are known before its first batch is handed out.
 #[derive(Clone, Copy, Debug)]
 pub struct CaptureStart {
     /// The time that blkparse calls 0.
@@ -33,7 +33,7 @@ pub fn run(
     })
 }
 
-/// As [`run`], for as long as `each` answers true: warnings are then of what was read.
+/// Runs as [`run`], for as long as `each` returns true: warnings then cover the part that was read.
 pub fn run_while(
     mut capture: TraceCapture,
     mut each: impl FnMut(CaptureStart, &RecordBatch) -> bool,
@@ -103,7 +103,7 @@ pub fn run_apart(
 /// Analyses the stages of everything that `inputs` name.
 ///
 /// # Errors
-/// A file that cannot be opened.
+/// Fails if a file cannot be opened.
 pub fn analyse(inputs: &Inputs) -> Result<(StageAnalysis, Warnings), CaptureError> {
     if inputs.groups.len() <= 1 {
         let capture = TraceCapture::from_inputs(inputs.clone(), CaptureOptions::default())?;
@@ -135,7 +135,7 @@ pub fn analyse(inputs: &Inputs) -> Result<(StageAnalysis, Warnings), CaptureErro
     Ok((stages, warnings))
 }
 
-/// Takes one name after the other until none is left.
+/// Analyses one name after the other until none is left.
 fn work(
     inputs: &Inputs,
     next: &AtomicUsize,

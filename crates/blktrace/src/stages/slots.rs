@@ -11,7 +11,7 @@ pub const NONE: Link = u32::MAX;
 /// No time.
 pub const NEVER: u64 = u64::MAX;
 
-/// How far a bio or request has come.
+/// The progress of a bio or request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum SlotState {
     /// Not at the device.
@@ -21,9 +21,9 @@ pub enum SlotState {
     Merged,
     /// At the device.
     Issued,
-    /// Written, with a flush of the cache behind the data that goes on.
+    /// Data written, with a flush of the cache after it that goes on.
     PostFlush,
-    /// No request but the whole of a bio that was split.
+    /// No request, but the complete bio of which others are parts.
     Whole,
     /// Not in use.
     Free,
@@ -38,7 +38,7 @@ pub struct Slot {
     pub parent_id: u64,
     /// First sector.
     pub sector: u64,
-    /// Where the table keeps it: differs from `sector` once a part has completed.
+    /// The table's key: differs from `sector` once a part has completed.
     pub key: u64,
     /// Q, or [`NEVER`].
     pub queued: u64,
@@ -58,9 +58,9 @@ pub struct Slot {
     pub remaining: u32,
     /// The categories of its Q, then of its D.
     pub categories: u32,
-    /// The categories that a D took away: what the kernel does by cache flushes of its own.
+    /// The categories that a D took away: the kernel replaces them by cache flushes of its own.
     pub taken: u32,
-    /// The thread that queued it (or whatever ran where its first event happened).
+    /// The thread that queued it (or that ran where its first event happened).
     pub pid: u32,
     /// The CPU of its first event.
     pub cpu: u32,
@@ -78,9 +78,9 @@ pub struct Slot {
     pub group: Link,
     /// Bios merged into it; of a split bio, the parts that have not completed.
     pub merges: u32,
-    /// How often the driver gave it back.
+    /// The number of requeues by the driver.
     pub requeues: u16,
-    /// How far it has come.
+    /// Its progress.
     pub state: SlotState,
 }
 
@@ -122,7 +122,8 @@ impl Slot {
         self.queued.min(self.got).min(self.inserted).min(self.first_issued)
     }
 
-    /// Notes its D. What it asked of the cache and no longer asks is done by flushes around it.
+    /// Notes its D. A flush or FUA that it requested and no longer has is done by flushes around
+    /// it.
     #[inline]
     pub fn issue(&mut self, record: &TraceRecord) {
         let cache = category::FLUSH | category::FUA;
@@ -180,14 +181,14 @@ impl RequestSlots {
         self.list.get_mut(link as usize)
     }
 
-    /// Whether something must be given up before more is added.
+    /// Returns whether slots must be given up before another is added.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.list.len() - self.free.len() + 2 >= Self::MAX
     }
 
-    /// The youngest slot of device number `device` at `sector` that `accept` takes, else [`NONE`].
-    /// The youngest, because what is older and still there has often lost its completion.
+    /// Returns the youngest slot of device number `device` at `sector` that `accept` takes, else
+    /// [`NONE`]: older ones that are still open have often lost their completion.
     #[inline]
     pub fn find(&self, device: u32, sector: u64, accept: impl Fn(&Slot) -> bool) -> Link {
         let mut link = self.first(device, sector).unwrap_or(NONE);
@@ -261,7 +262,7 @@ impl RequestSlots {
         count > Self::MAX_SAME
     }
 
-    /// Takes `link` out of the table; what is at the same sector stays.
+    /// Takes `link` out of the table; other slots at the same sector stay.
     fn unlink(&mut self, link: Link) {
         let Some(slot) = self.get(link) else { return };
         let (hash, same) = (hash(slot.number, slot.key), slot.same);
@@ -419,7 +420,7 @@ impl RequestSlots {
         }
     }
 
-    /// Gives up the older half of what is open, and returns it.
+    /// Gives up the older half of the open slots, and returns it.
     pub fn give_up_oldest(&mut self) -> Vec<Slot> {
         let in_table = |slot: &Slot| !matches!(slot.state, SlotState::Free | SlotState::Whole);
         let mut ages: Vec<u64> = self.list.iter().filter(|s| in_table(s)).map(Slot::age).collect();
@@ -443,7 +444,7 @@ impl RequestSlots {
         given_up
     }
 
-    /// Everything that is open and begins a request or waits for one.
+    /// Returns the open slots that begin a request or wait for one.
     pub fn open(&self) -> impl Iterator<Item = &Slot> {
         self.list.iter().filter(|slot| !matches!(slot.state, SlotState::Free | SlotState::Whole))
     }

@@ -1,5 +1,5 @@
-//! A hash table from (device, sector) to the slots of what is open there: open addressing, eight
-//! bytes an entry, so that a busy capture's table stays in the cache.
+//! A hash table from (device, sector) to the open slots: open addressing, eight bytes an entry, so
+//! that a busy capture's table stays in the cache.
 //!
 //! The key is not kept: the caller compares the slot.
 
@@ -106,7 +106,7 @@ impl HashSlots {
         }
     }
 
-    /// Removes a slot. What was pushed aside by it moves back, so no marks are left.
+    /// Removes a slot. Entries that it displaced move back, so no marks are left.
     pub fn remove(&mut self, hash: u32, slot: u32) {
         let Some(mut hole) = self.index_of(hash, slot) else { return };
         self.len -= 1;

@@ -8,7 +8,7 @@ pub const CGROUP_FLAG: u16 = 1 << 8;
 
 macro_rules! actions {
     ($( $(#[doc = $doc:literal])+ $name:ident = $number:literal $text:literal ),+ $(,)?) => {
-        /// What happened, as blktrace counts it.
+        /// The action of a record, as blktrace numbers it.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
         #[repr(u16)]
         pub enum Action { $( $(#[doc = $doc])+ $name = $number ),+ }

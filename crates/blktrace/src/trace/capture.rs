@@ -22,31 +22,31 @@ const BUFFERS: usize = 8 << 20;
 /// Records in one filled batch.
 const BATCH: usize = 4096;
 
-/// In which order, and which records, a capture gives.
+/// The order and the choice of the records that a capture gives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Order {
-    /// By time, everything that is there.
+    /// By time, all records.
     #[default]
     Time,
-    /// What blkparse gives: no record of another CPU than its file's, nothing behind the first CPU
-    /// number that is missing, dumps as they are.
+    /// As blkparse: no record of another CPU than its file's, nothing after the first CPU number
+    /// that is missing, dumps as they are.
     Blkparse,
 }
 
-/// How a capture is read.
+/// Options for reading a capture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CaptureOptions {
     /// The order of records.
     pub order: Order,
 }
 
-/// Why a capture cannot be read.
+/// The reason why a capture cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
-    /// A name stands for nothing.
+    /// No capture has the name.
     #[error("failed to find capture {path}: {source}")]
     NotFound {
-        /// What was given.
+        /// The name that was given.
         path: PathBuf,
         /// The system's reason.
         source: io::Error,
@@ -75,10 +75,10 @@ pub struct TraceCapture {
 }
 
 impl TraceCapture {
-    /// Opens what `given` stand for.
+    /// Opens the captures that `given` name.
     ///
     /// # Errors
-    /// A name that stands for nothing, or a file that cannot be opened.
+    /// Fails if a name has no capture, or a file cannot be opened.
     pub fn open(given: &[PathBuf], options: CaptureOptions) -> Result<TraceCapture, CaptureError> {
         let inputs = Inputs::find(given)
             .map_err(|(path, source)| CaptureError::NotFound { path, source })?;
@@ -88,7 +88,7 @@ impl TraceCapture {
     /// Opens the streams of `inputs`.
     ///
     /// # Errors
-    /// A file that cannot be opened.
+    /// Fails if a file cannot be opened.
     pub fn from_inputs(
         inputs: Inputs,
         options: CaptureOptions,
@@ -172,8 +172,9 @@ impl TraceCapture {
         &self.inputs
     }
 
-    /// The time of the first event, which blkparse calls 0. Known once [`TraceCapture::fill`] has
-    /// been called; for dumps and text, whose times are rebased already, what they count from.
+    /// Returns the time of the first event, which blkparse calls 0. Known once
+    /// [`TraceCapture::fill`] has been called; for dumps and text, whose times are rebased already,
+    /// the time that they count from.
     pub fn genesis(&self) -> u64 {
         if self.order == Order::Blkparse && self.is_merged() {
             return self.streams.iter().map(Stream::begin_ns).max().unwrap_or(0);
@@ -193,12 +194,12 @@ impl TraceCapture {
         self.streams.iter().all(|stream| stream.cpu.is_none())
     }
 
-    /// The streams, for who needs no order between them.
+    /// Returns the streams, for callers that need no order between them.
     pub(crate) fn into_streams(self) -> Vec<Stream> {
         self.streams
     }
 
-    /// What is wrong with the capture, complete once [`TraceCapture::fill`] has returned false.
+    /// Returns the capture's warnings, complete once [`TraceCapture::fill`] has returned false.
     pub fn warnings(&self) -> &Warnings {
         &self.warnings
     }
@@ -267,8 +268,8 @@ impl TraceCapture {
     }
 }
 
-/// One of a capture's files is found by its name, and what stands there must be a file; a stream
-/// that is named may be a pipe.
+/// Opens a stream. A capture's file that is found by its name must be a regular file; a stream that
+/// is named by the user may be a pipe.
 fn open(path: &Path, by: fn(&Path) -> io::Result<File>) -> Result<Bytes, CaptureError> {
     match by(path) {
         Ok(file) => Ok(Box::new(file)),

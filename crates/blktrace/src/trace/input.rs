@@ -1,6 +1,6 @@
-//! Which streams belong to a capture: files as given, a common prefix, a folder, or the standard
-//! input. blkparse stops at the first CPU number that is missing; iowhy reads what is there and
-//! says what is not.
+//! The streams that belong to a capture: files as given, a common prefix, a folder, or the standard
+//! input. blkparse stops at the first CPU number that is missing; iowhy reads the others and says
+//! which are missing.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -52,7 +52,8 @@ impl Inputs {
         self.len() == 0
     }
 
-    /// Whether every stream is merged already: times are rebased, and the order is the file's.
+    /// Returns whether every stream is merged already: times are rebased, and the order is the
+    /// file's.
     pub fn is_merged(&self) -> bool {
         self.groups.iter().all(|group| !matches!(group.inputs.first(), Some(Input::Cpu { .. })))
     }
@@ -60,7 +61,7 @@ impl Inputs {
     /// Finds the streams that `given` stand for: files, prefixes, folders, `-`.
     ///
     /// # Errors
-    /// A name that stands for nothing, with the system's reason.
+    /// Fails with a name that has no capture, and the system's error.
     pub fn find(given: &[PathBuf]) -> Result<Inputs, (PathBuf, io::Error)> {
         let mut found = Inputs::default();
         for path in given {
@@ -137,7 +138,7 @@ impl Inputs {
                 Input::Cpu { cpu, .. } => *cpu,
                 _ => 0,
             });
-            // A number of a hostile name may be huge: no more are listed than could be files.
+            // A hostile name may have a huge number: only as many are listed as could be files.
             let highest = cpus.keys().next_back().copied().unwrap_or(0).min(1 << 13);
             group.missing = (0..highest).filter(|cpu| !cpus.contains_key(cpu)).collect();
         }

@@ -1,7 +1,7 @@
 //! Records out of one stream of bytes. Damage never ends a stream: the reader looks for the next
 //! plausible record and counts what it left out.
 //!
-//! What does not belong here: which streams make a capture, and their order.
+//! What does not belong here: the streams of a capture, and their order.
 
 use super::record::{MAGIC, RecordBatch, TraceRecord, V7_LEN, V8_LEN};
 use super::warning::{WarningKind, Warnings};
@@ -13,7 +13,7 @@ pub const MIN_BUFFER: usize = 16 << 10;
 /// The largest record: a protocol 8 header and the longest payload.
 const MAX_RECORD: usize = V8_LEN + u16::MAX as usize;
 
-/// How the bytes at one position begin.
+/// The first word of the bytes at one position.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Head {
     V7,
@@ -22,13 +22,13 @@ enum Head {
     Bad,
 }
 
-/// What is at the reader's position.
+/// The bytes at the reader's position.
 enum ReadStep {
     /// A record with a header of this length; the payload has the second length.
     Record { header: usize, payload: usize },
     /// Not enough bytes.
     More,
-    /// No record: look for the next one behind so many bytes.
+    /// No record: look for the next one after so many bytes.
     Skip(usize),
 }
 
@@ -42,11 +42,11 @@ pub struct RecordReader<R> {
     base: u64,
     ended: bool,
     big_endian: Option<bool>,
-    /// Records that say 7 are 64 bytes long.
+    /// Whether records that say protocol 7 are 64 bytes long.
     mislabelled: bool,
     file: Arc<str>,
     group: u16,
-    /// What was wrong so far.
+    /// The defects found so far.
     pub warnings: Warnings,
 }
 
@@ -181,7 +181,7 @@ impl<R: Read> RecordReader<R> {
         }
     }
 
-    /// Handles what is no record at the reader's position.
+    /// Handles bytes at the reader's position that are no record.
     fn resynchronise<const BIG: bool>(&mut self, skip: usize) -> io::Result<()> {
         let bytes = self.buffer.get(self.start..self.end).unwrap_or(&[]);
         let here = head::<BIG>(bytes);
@@ -215,7 +215,7 @@ impl<R: Read> RecordReader<R> {
                 self.start = self.end;
                 break;
             }
-            // What may be the beginning of a record stays.
+            // Bytes that may be the beginning of a record stay.
             self.start = self.start.max(self.end.saturating_sub(MAX_RECORD));
             self.refill()?;
         }
@@ -250,7 +250,7 @@ impl<R: Read> RecordReader<R> {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
-            // A pipe gives what it has; waiting for a full buffer would hold events back.
+            // A pipe gives the bytes that it has; waiting for a full buffer would delay events.
             if self.end >= MIN_BUFFER / 2 {
                 break;
             }
@@ -288,7 +288,7 @@ impl<R: Read> RecordReader<R> {
     }
 }
 
-/// How `bytes` begin; nothing where they are too few.
+/// Returns the kind of header with which `bytes` begin; `None` if they are too few.
 #[inline]
 fn head<const BIG: bool>(bytes: &[u8]) -> Option<Head> {
     let word = bytes.first_chunk::<4>()?;

@@ -38,9 +38,9 @@ pub struct TraceRecord {
     /// Whether the capture's byte order is big-endian: it decides how two kinds of payload are
     /// read.
     pub big_endian: bool,
-    /// Which of the capture's names its stream belongs to, counted as they were given.
+    /// The index of the capture's name that its stream belongs to, in the order given.
     pub group: u16,
-    /// Where the payload begins in its batch.
+    /// The offset of the payload in its batch.
     pub payload_at: u32,
 }
 
@@ -57,13 +57,13 @@ impl TraceRecord {
         self.device & 0xf_ffff
     }
 
-    /// What happened, or nothing for a number that this iowhy does not know.
+    /// Returns the action, or `None` for a number that this iowhy does not know.
     #[inline]
     pub const fn kind(&self) -> Option<Action> {
         Action::from_number(self.action & !CGROUP_FLAG)
     }
 
-    /// Whether it is a note about the trace.
+    /// Returns whether it is a note about the trace.
     #[inline]
     pub const fn is_notify(&self) -> bool {
         self.categories & category::NOTIFY != 0
@@ -162,12 +162,12 @@ fn u64_at<const BIG: bool, const N: usize>(bytes: &[u8; N], at: usize) -> u64 {
     (u64::from(high) << 32) | u64::from(low)
 }
 
-/// Where a remapped event came from.
+/// The origin of a remapped event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Remap {
     /// The upper device.
     pub from_device: u32,
-    /// The lower device; the record's own device is the same but in dumps that blkparse printed.
+    /// The lower device: the record's own device, except in dumps that blkparse printed.
     pub to_device: u32,
     /// The sector on the upper device.
     pub from_sector: u64,
@@ -218,7 +218,7 @@ impl RecordBatch {
         self.payload.len()
     }
 
-    /// The payload as it is in the file, of a record of this batch.
+    /// Returns the payload of a record of this batch as it is in the file.
     #[inline]
     pub fn raw_payload(&self, record: &TraceRecord) -> &[u8] {
         let at = record.payload_at as usize;
@@ -247,7 +247,7 @@ impl RecordBatch {
         self.payload(record).first_chunk::<8>().map(|bytes| u64::from_be_bytes(*bytes))
     }
 
-    /// Where a remap came from: always big-endian.
+    /// Returns the origin of a remap: always big-endian.
     #[inline]
     pub fn remap(&self, record: &TraceRecord) -> Option<Remap> {
         let bytes = self.payload(record).first_chunk::<16>()?;
@@ -258,7 +258,7 @@ impl RecordBatch {
         })
     }
 
-    /// The process name of a notify record: up to the first NUL, what follows is stale.
+    /// Returns the process name of a notify record: up to the first NUL; bytes after it are stale.
     pub fn process_name(&self, record: &TraceRecord) -> &[u8] {
         let payload = self.payload(record);
         let payload = payload.get(..16).unwrap_or(payload);

@@ -1,4 +1,4 @@
-//! One stream of a capture: read ahead, checked, and put in order where it is a merged one.
+//! One stream of a capture: read ahead, checked, and put in order if it is a merged one.
 //!
 //! What does not belong here: the order between streams (see [`super::capture`]).
 
@@ -21,14 +21,14 @@ const MOST_SEQUENCES: usize = 16 << 10;
 /// A stream's bytes.
 pub type Bytes = Box<dyn Read + Send>;
 
-/// What the bytes are.
+/// The reader for a stream's format.
 enum StreamReader {
     Records(RecordReader<Bytes>),
     Text(Box<TextReader<BufReader<Bytes>>>),
 }
 
 impl StreamReader {
-    /// Looks at the first bytes: text that another tool printed, or records.
+    /// Chooses the reader by the first bytes: text that another tool printed, or records.
     fn new(mut input: Bytes, file: Arc<str>, group: u16, buffer: usize) -> StreamReader {
         let mut first = [0; 512];
         // A failure here comes back on the next read.
@@ -99,7 +99,7 @@ pub(crate) struct Stream {
     checks: Checks,
 }
 
-/// What is checked of every record of a stream.
+/// The checks of every record of a stream.
 #[derive(Default)]
 struct Checks {
     last_time: u64,
@@ -141,12 +141,12 @@ impl Stream {
         self.reader.text()?.tool()
     }
 
-    /// The time that blkparse calls 0 in it: text and dumps count from there.
+    /// Returns the time that blkparse calls 0 in it: text and dumps count from there.
     pub(super) fn begin_ns(&self) -> u64 {
         self.reader.text().map_or(0, TextReader::begin_ns)
     }
 
-    /// What was wrong since the last call.
+    /// Returns the warnings since the last call.
     pub(super) fn warnings(&mut self) -> &mut Warnings {
         self.reader.warnings()
     }
@@ -183,19 +183,19 @@ impl Stream {
         }
     }
 
-    /// Says what was odd in the records.
+    /// Reports irregularities of the records.
     pub(super) fn report(&mut self, warnings: &mut Warnings) {
         let checks = std::mem::take(&mut self.checks);
         warnings.add(&self.file, 0, WarningKind::ForeignCpu, checks.foreign);
         warnings.add(&self.file, 0, WarningKind::OutOfOrder, checks.backwards);
         warnings.add(&self.file, 0, WarningKind::UnknownAction, checks.unknown);
-        // Text may be what a filter left, and its remaps carry another device's numbers.
+        // Text may have been filtered, and its remaps carry another device's numbers.
         if self.reader.text().is_none() {
             warnings.add(&self.file, 0, WarningKind::SequenceGap, checks.gaps);
         }
     }
 
-    /// Forgets what was handed out; what is held back stays.
+    /// Forgets the records that were handed out; those held back stay.
     fn drop_given(&mut self) {
         if self.sort
             && let Some(last) = self.ready.checked_sub(1).and_then(|at| self.queue.records.get(at))
@@ -225,7 +225,7 @@ impl Stream {
         }
     }
 
-    /// Counts what is odd in the records from `from` on, and moves notes to `notes`.
+    /// Counts irregularities in the records from `from` on, and moves notes to `notes`.
     fn check(&mut self, from: usize, compatible: bool, notes: &mut RecordBatch) {
         let Some(fresh) = self.queue.records.get(from..) else { return };
         let (cpu, mut leave) = (self.cpu, false);
@@ -244,7 +244,7 @@ impl Stream {
         }
     }
 
-    /// Moves names and clocks out of the queue, and what blkparse drops to nowhere.
+    /// Moves names and clocks out of the queue, and drops the records that blkparse drops.
     fn take_notes(&mut self, from: usize, compatible: bool, notes: &mut RecordBatch) {
         let mut kept = from;
         for index in from..self.queue.records.len() {
@@ -314,7 +314,7 @@ impl Checks {
     }
 }
 
-/// How many numbers are missing between the two.
+/// Returns how many numbers are missing between the two.
 fn gap(last: u32, next: u32) -> u64 {
     u64::from(next.saturating_sub(last).saturating_sub(1))
 }

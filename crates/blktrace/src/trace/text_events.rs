@@ -27,7 +27,7 @@ pub enum TextTool {
     /// blkparse.
     #[default]
     Blkparse,
-    /// The kernel's trace files, trace-cmd, and what is made of them.
+    /// The kernel's trace files, trace-cmd, and tools that print them.
     Ftrace,
     /// `perf script`.
     Perf,
@@ -88,7 +88,7 @@ pub struct TextReader<R> {
     repair: TextRepair,
     /// The tool that printed most recently.
     tool: Option<TextTool>,
-    /// What was no event.
+    /// Lines that were no event.
     pub warnings: Warnings,
 }
 
@@ -121,7 +121,7 @@ impl<R: BufRead> TextReader<R> {
     /// Adds up to `wanted` events to `batch`; false at the end.
     ///
     /// # Errors
-    /// Whatever the input answers.
+    /// Fails if the input cannot be read.
     pub fn read(&mut self, batch: &mut RecordBatch, wanted: usize) -> io::Result<bool> {
         for _ in 0..wanted {
             let at = self.offset;
@@ -218,7 +218,7 @@ fn lost_events(line: &str) -> Option<(WarningKind, u64)> {
     Some((WarningKind::TracerLost, count))
 }
 
-/// Whether a line is none of an event but known: figures, what tracers say of their buffers, and
+/// Returns whether a line is no event but known: figures, tracers' reports about their buffers, and
 /// call chains of `perf script`.
 fn is_known_other(line: &str) -> bool {
     let mut words = line.split_whitespace();
@@ -286,7 +286,7 @@ fn seconds(text: &str) -> Option<u64> {
     whole.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(rest)
 }
 
-/// What is in the brackets at the end of a line: a process, or an error of a completion.
+/// Returns the text in the brackets at the end of a line: a process, or an error of a completion.
 fn bracket(text: &str) -> Option<&str> {
     text.trim_end().strip_suffix(']')?.rsplit_once('[').map(|(_, inner)| inner)
 }

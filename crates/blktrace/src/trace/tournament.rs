@@ -1,7 +1,8 @@
-//! Which of many streams is next: a tree of losers, in which the winner's next time meets only what
-//! it has beaten before. Whose event comes next is as good as random, so no branch hangs on it.
+//! The choice of the next of many streams: a tree of losers, in which the winner's next time meets
+//! only those that it has beaten before. The next winner is as good as random, so no branch depends
+//! on it.
 
-/// A stream that has nothing more. Times are cut to what is below it.
+/// The time of a stream that has ended. Other times are cut to below it.
 const ENDED: u64 = u64::MAX;
 
 /// A stream and the time of its next record.
@@ -17,10 +18,10 @@ struct Player {
 pub(super) struct Tournament {
     /// The losers of all matches; node 0 holds the winner of all.
     tree: Vec<Player>,
-    /// When each stream was read last, counted.
+    /// The count of reads at which each stream was read last.
     stamps: Vec<u64>,
     stamp: u64,
-    /// The time of the second.
+    /// The time of the second stream.
     limit: u64,
 }
 
@@ -35,7 +36,7 @@ impl Tournament {
             players.push(player);
             matches.stamps.push(0);
             if time != ENDED {
-                // Who loses goes back to wait, which counts as read last.
+                // The loser goes back to wait, which counts as read last.
                 let stays = first.filter(|first| first.time <= time);
                 let waits = if stays.is_some() { Some(player) } else { first };
                 waits.into_iter().for_each(|player| matches.read(player.stream));

@@ -1,13 +1,13 @@
-//! What a capture lacks or lost: each kind once per file, with the first offset and a count.
+//! Defects and losses of a capture: each kind once per file, with the first offset and a count.
 
 use iowhy_core::figures::grouped;
 use std::fmt;
 use std::sync::Arc;
 
-/// What is wrong.
+/// The kind of a defect or loss.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum WarningKind {
-    /// The file holds no byte: that CPU saw nothing, or its buffer was never written.
+    /// The file holds no byte: that CPU had no event, or its buffer was never written.
     Empty,
     /// The file does not begin with a record in either byte order.
     NotBlktrace,
@@ -43,7 +43,7 @@ pub enum WarningKind {
 }
 
 impl WarningKind {
-    /// What it means, with the count.
+    /// Returns the kind in a sentence, with the count.
     pub fn sentence(self, count: u64) -> String {
         let n = |one: &str, many: &str| match count {
             1 => format!("1 {one}"),
@@ -109,11 +109,11 @@ impl WarningKind {
 pub struct Warning {
     /// The file, or `standard input`.
     pub file: Arc<str>,
-    /// Where it was first seen, in bytes.
+    /// The offset at which it was first seen, in bytes.
     pub offset: u64,
-    /// What is wrong.
+    /// The kind of the defect or loss.
     pub kind: WarningKind,
-    /// How much; see [`WarningKind`] for what is counted.
+    /// The count, in the unit of its [`WarningKind`].
     pub count: u64,
 }
 
@@ -127,7 +127,7 @@ impl fmt::Display for Warning {
     }
 }
 
-/// Everything that was wrong, bounded in number.
+/// All warnings, bounded in number.
 #[derive(Clone, Debug, Default)]
 pub struct Warnings {
     items: Vec<Warning>,
@@ -135,7 +135,7 @@ pub struct Warnings {
 }
 
 impl Warnings {
-    /// How many are kept.
+    /// Warnings that are kept.
     pub const MAX: usize = 512;
 
     /// Counts `count` more of `kind` in `file`.
@@ -151,12 +151,12 @@ impl Warnings {
         }
     }
 
-    /// Those that are kept.
+    /// Returns the warnings that are kept.
     pub fn items(&self) -> &[Warning] {
         &self.items
     }
 
-    /// How many were not kept.
+    /// Returns the number of warnings that were not kept.
     pub fn suppressed(&self) -> u64 {
         self.suppressed
     }
@@ -166,7 +166,7 @@ impl Warnings {
         self.items.iter().filter(|w| w.kind == kind).map(|w| w.count).sum()
     }
 
-    /// Takes over what `other` found.
+    /// Moves the warnings of `other` here.
     pub fn append(&mut self, other: &mut Warnings) {
         for warning in other.items.drain(..) {
             self.add(&warning.file, warning.offset, warning.kind, warning.count);

@@ -16,7 +16,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 
-/// Why a capture could not be written.
+/// The reason why a capture could not be written.
 #[derive(Debug, thiserror::Error)]
 #[error("failed to write {path}: {source}")]
 pub struct WriteError {
@@ -26,16 +26,16 @@ pub struct WriteError {
     pub source: io::Error,
 }
 
-/// How a capture is written.
+/// The format of a capture.
 #[derive(Clone, Copy, Debug)]
 pub struct CaptureSettings {
     /// 7, or 8 for the records of kernels from 6.19 on.
     pub version: u8,
-    /// What to add to an event's time to get nanoseconds since 1970.
+    /// The offset from an event's time to nanoseconds since 1970.
     pub realtime_offset_ns: i64,
 }
 
-/// What was written and what had no place in the format.
+/// Counts of the events and files written, and of events that had no place in the format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WrittenCapture {
     /// Events.
@@ -88,7 +88,7 @@ impl CaptureWriter {
     /// Writes one event.
     ///
     /// # Errors
-    /// The file that cannot be written.
+    /// Fails if a file cannot be written.
     pub fn write(&mut self, event: &Event, names: &Names) -> Result<(), WriteError> {
         let device = (event.major << 20) | (event.minor & 0xf_ffff);
         let key = (device, event.cpu);
@@ -182,7 +182,7 @@ impl CaptureWriter {
     /// blkparse stops at the first number that is missing.
     ///
     /// # Errors
-    /// The file that cannot be written.
+    /// Fails if a file cannot be written.
     pub fn finish(mut self) -> Result<WrittenCapture, WriteError> {
         for output in self.outputs.values_mut() {
             let flushed = output.file.flush();
@@ -204,7 +204,7 @@ impl CaptureWriter {
     }
 }
 
-/// The record that `event` was, but for its sequence number.
+/// Returns the record of `event`, without its sequence number.
 pub(crate) fn record(event: &Event, device: u32, rwbs: &str) -> TraceRecord {
     TraceRecord {
         time: event.time_ns,
@@ -221,7 +221,7 @@ pub(crate) fn record(event: &Event, device: u32, rwbs: &str) -> TraceRecord {
     }
 }
 
-/// The payload that the action asks for: blkparse reads it without looking at its length.
+/// Returns the payload of the event's action: blkparse reads it without a check of its length.
 pub(crate) fn payload(event: &Event, device: u32) -> Vec<u8> {
     let number = event.payload.unwrap_or(0);
     match Action::from_number((event.action & 0xff) as u16) {

@@ -1,5 +1,5 @@
-//! What fuzzing once found is read again: fuzz/corpus holds it, made small, and fuzz/seeds what it
-//! began with.
+//! Inputs of past fuzzing are read again: fuzz/corpus holds those that failed, minimized, and
+//! fuzz/seeds those that fuzzing began with.
 
 #[path = "../../../../fuzz/src/lib.rs"]
 mod readers;

@@ -1,4 +1,4 @@
-//! blkparse's default lines, and what the kernel's `blk` tracer has in common with them.
+//! blkparse's default lines, and the parts that the kernel's `blk` tracer has in common with them.
 
 use super::{TextEvent, TextTool, Words, bracket, device, seconds};
 use crate::trace::TraceRecord;
@@ -110,8 +110,8 @@ pub(super) fn front_bytes(sector: u64, at: u64) -> u32 {
     u32::try_from(at.saturating_sub(sector).saturating_mul(512)).unwrap_or(!511)
 }
 
-/// `sector + sectors`; nothing at all for what moves no data; of a pass-through command its bytes
-/// and, in parentheses, the command itself, which is the payload.
+/// Parses `sector + sectors`, which events without data lack; for a pass-through command, its bytes
+/// and, in parentheses, the command, which is the payload.
 fn range(action: Action, record: &mut TraceRecord, words: &mut Words<'_>) -> Option<Vec<u8>> {
     let is_end = matches!(action, Action::Complete | Action::Requeue);
     let first = words.peek()?;

@@ -1,5 +1,5 @@
 //! Lines of the kernel's block tracepoints, as ftrace, perf script and a dumped trace buffer print
-//! them. What comes before the event's name differs: `comm-pid [cpu] flags time:`, with `(tgid)`;
+//! them. The part before the event's name differs: `comm-pid [cpu] flags time:`, with `(tgid)`;
 //! perf's `comm pid [cpu] time: block:`; a dump's `<0>[..] comm-pid 7..... microseconds:`.
 
 use super::blkparse::phase;
@@ -62,7 +62,7 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && name != "<...>"
 }
 
-/// Who, where and when: everything before the event's name.
+/// Parses the process, CPU and time before the event's name.
 fn head(text: &str) -> Option<(TraceRecord, String)> {
     let (before, stamp) = text.strip_suffix(':')?.trim_end().rsplit_once(char::is_whitespace)?;
     let time = match stamp.strip_suffix("us") {

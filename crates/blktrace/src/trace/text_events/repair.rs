@@ -1,5 +1,6 @@
-//! What a line of text leaves to the lines before it, as far as these tell: times before the first
-//! event, completions of split requests, bytes of commands, and errors that are printed twice.
+//! Data that a line of text leaves to the lines before it, as far as these tell: times before the
+//! first event, completions of split requests, bytes of commands, and errors that are printed
+//! twice.
 //!
 //! What does not belong here: single lines (see the modules beside).
 
@@ -72,7 +73,8 @@ impl TextRepair {
         EventNews::New
     }
 
-    /// The completion of a command does not tell its bytes: those of the first that is open.
+    /// Sets the bytes of a command's completion, which does not tell them: those of the first open
+    /// one.
     fn command(&mut self, record: &mut TraceRecord) {
         let open = self.commands.entry(record.device).or_default();
         match record.kind() {
@@ -150,7 +152,7 @@ impl SplitRequests {
         self.origins.insert((at.0, rest), start);
     }
 
-    /// Finds the part that completed: by 1.2.0 and before it stands there as it was issued.
+    /// Finds the part that completed: blkparse up to 1.2.0 prints it as it was issued.
     fn complete(&mut self, record: &mut TraceRecord) {
         let at = (record.device, record.sector);
         let start = self.origins.get(&at).copied().unwrap_or(at.1);

@@ -1,4 +1,4 @@
-//! Beside blkparse and btt: the same text, the same figures, for every mix of events. Real
+//! Comparison with blkparse and btt: the same text, the same figures, for every mix of events. Real
 //! captures, data files and written captures are compared through the built binary (labs/tests).
 
 use super::generate::Mix;
@@ -47,7 +47,7 @@ fn formats_and_filters_equal_blkparse() {
     let ours: Vec<_> = ours.lines().take(theirs.lines().count()).collect();
     same_lines(&ours.join("\n"), &theirs);
 
-    // The time of day, and what -t follows: blkparse ends at the first event that has no such time.
+    // The time of day, and the steps of -t: blkparse ends at the first event that has no such time.
     let theirs = blkparse(generated.path(), &names(&generated), &["-f", "%z %a %S\\n", "-q"]);
     let format = Some(EventFormat::parse("%z %a %S\\n").unwrap());
     let ours = our_text(&generated.prefixes(), events::EventOptions { format, ..compatible() });
@@ -93,7 +93,7 @@ fn stages_equal_btt() {
     }
 }
 
-/// When something was queued, completed, at the device: what btt writes into its .dat file.
+/// The periods of queueing, completion and activity that btt writes into its .dat file.
 #[test]
 fn ranges_equal_btts() {
     if !installed(&["blkparse", "btt"]) {

@@ -206,7 +206,7 @@ fn a_pipe_of_interleaved_cpus_comes_in_order() {
     assert_eq!(times.len(), events);
 }
 
-/// What is aggregated is still paired by its own device.
+/// Aggregated events are still paired by their own device.
 #[test]
 fn aggregated_devices_are_not_mixed_up() {
     let mut batch = RecordBatch::default();

@@ -70,7 +70,7 @@ fn imported_requests_add_up() {
             [request.q2g_ns, request.g2i_ns, request.i2d_ns, request.g2d_ns, request.d2c_ns];
         if let (Some(q2c), Some(_)) = (request.q2c_ns, request.q2g_ns) {
             let sum = stages.iter().flatten().sum::<u64>();
-            // What is beyond is between the first issue and the last.
+            // The remainder is the time between the first issue and the last.
             assert!(sum == q2c || sum < q2c && request.requeues > 0, "{request:?}");
         }
         completed += u64::from(request.status == Status::Complete);

@@ -1,5 +1,5 @@
 //! Captures that lack kinds of events, and text of every tool that prints events: lines in the form
-//! of public ones, and what must come of them.
+//! of public ones, and the results that they must have.
 
 use super::*;
 use iowhy_blktrace::import::{self, CaptureImport};
@@ -42,7 +42,7 @@ impl ReadText {
         ReadText { requests, summary, stages: stages(&[path]) }
     }
 
-    /// Everything that is said above the figures.
+    /// Returns the sentences above the figures.
     fn said(&self) -> String {
         self.summary.environment.limits.join("\n")
     }
