@@ -4,9 +4,9 @@
 //! Headers are parsed here, not by a library: those hold the long name of a member in memory,
 //! however long an archive says that it is.
 //!
-//! It needs 1 MiB of names and lines, what decompressing needs, and what [`CounterBook`] needs.
+//! The peak memory is 1 MiB of names and lines, plus that of decompressing and of [`CounterBook`].
 //!
-//! What does not belong here: decompressing (see `unpack`), and what the members tell (see
+//! What does not belong here: decompressing (see `unpack`), and the content of the members (see
 //! [`crate::text`], [`crate::json`]).
 
 use crate::book::CounterBook;
@@ -25,7 +25,7 @@ use std::io::{self, BufReader, Read};
 
 /// Bytes of a tar block.
 const BLOCK: usize = 512;
-/// Members that are looked at.
+/// Members that are read.
 const MOST_MEMBERS: u64 = 1 << 20;
 /// Bytes of a long name.
 const MOST_NAME: u64 = 4096;
@@ -39,7 +39,7 @@ const MOST_MOUNTS: usize = 1024;
 /// Reads the archive in `input`.
 ///
 /// # Errors
-/// Why it is no archive, or is damaged before anything was read.
+/// Fails if it is no archive, or is damaged before anything was read.
 pub fn read(
     input: BufReader<Bytes>,
     book: &mut CounterBook,
@@ -215,7 +215,7 @@ impl ReportFiles<'_, '_> {
             }
             "sos_commands/kernel/uname_-a" => self.uname(bytes)?,
             _ if path.starts_with("sys/block/") => return self.setting(path, bytes),
-            // What iowhy itself added is an answer, not a source.
+            // Files of iowhy are an answer, not a source.
             _ if path.starts_with("sos_commands/iowhy/") => return Ok(()),
             _ if is_log(path, file) => self.log(bytes)?,
             _ if is_sar(path, file) => {
@@ -537,7 +537,7 @@ mod tests {
     fn damage_and_bombs_end() {
         let whole = report();
         for length in [0, 100, BLOCK, whole.len() / 2] {
-            // It gives what is there, or a reason; it never hangs or panics.
+            // The result is a part or a reason; reading never hangs or panics.
             let _ = read_all(whole[..length].to_vec());
         }
         assert!(read_all(vec![7; 4096]).is_err());

@@ -1,7 +1,7 @@
-//! What summaries tell, kept as the kernel keeps it: counters of devices, processes and the machine
-//! that grow by the rates of each interval.
+//! Figures of summaries, kept as the kernel keeps them: counters of devices, processes and the
+//! machine that grow by the rates of each interval.
 //!
-//! It needs at most about 120 MiB: 1,024 devices with 32 Ki settings of 1 KiB and 20 messages of
+//! The peak memory is about 120 MiB: 1,024 devices with 32 Ki settings of 1 KiB and 20 messages of
 //! 1 KiB each, 16 Ki other values with names of 256 B, and a batch of 1 Mi samples of 40 B.
 //!
 //! What does not belong here: the tools' formats (see [`crate::text`]).
@@ -19,7 +19,7 @@ pub const COLUMNS: usize = 17;
 const MOST_DEVICES: usize = 1024;
 /// Processes and system metrics that are kept.
 const MOST_SUBJECTS: usize = 16 << 10;
-/// The share of the time below which a table tells of a part of it.
+/// The share of the time below which a table covers only a part of it.
 const PARTIAL: f64 = 0.98;
 /// Settings that are kept of all devices, and bytes of one's name and value.
 const MOST_SETTINGS: usize = 32 << 10;
@@ -32,10 +32,10 @@ const MOST_TEXT: usize = 1024;
 const MOST_SAMPLES: usize = 1 << 20;
 /// Messages that are kept of each device, as of a live watch.
 const MOST_MESSAGES: usize = 20;
-/// When a timeline begins, ns: above zero, which means "not known".
+/// The beginning of a timeline, ns: above zero, which means "not known".
 pub const BEGIN_NS: u64 = 1_000_000_000;
 
-/// The metric of each column, and what one of its units is worth in it.
+/// The metric of each column, and the factor from its unit to the metric's.
 const METRICS: [(Metric, f64); COLUMNS] = [
     (Metric::Reads, 1.0),
     (Metric::ReadsMerged, 1.0),
@@ -82,13 +82,13 @@ struct OtherValue {
     teller: u32,
 }
 
-/// Everything that was told so far.
+/// All figures that were read so far.
 #[derive(Debug)]
 pub struct CounterBook {
     now_ns: u64,
     devices: BTreeMap<String, DeviceBook>,
     others: BTreeMap<(Metric, String), OtherValue>,
-    /// When values were put into a batch last, ns.
+    /// The time at which values were put into a batch last, ns.
     sampled_ns: u64,
     /// Subjects beyond the bounds.
     refused: u64,
@@ -99,7 +99,7 @@ pub struct CounterBook {
     table: u32,
     /// The seconds that each table tells of.
     covered: BTreeMap<u32, f64>,
-    /// Rows about what another table tells of, too.
+    /// Rows about devices that another table has, too.
     told_twice: u64,
     is_extrapolated: bool,
     settings: usize,
@@ -159,8 +159,8 @@ impl CounterBook {
         self.refused
     }
 
-    /// Says which table the rows that follow are of. Two tables of a file may tell of one device:
-    /// the first that does is believed.
+    /// Selects the table of the rows that follow. If two tables of a file have one device, the
+    /// first is believed.
     pub fn table(&mut self, table: u32) {
         self.table = table;
     }
@@ -192,7 +192,7 @@ impl CounterBook {
         self.devices.get_mut(name)
     }
 
-    /// Adds to columns of a device what an interval told: column and growth.
+    /// Adds the growth in an interval to columns of a device: column and growth.
     pub fn add(&mut self, name: &str, grown: &[(usize, f64)]) {
         let Some(device) = self.told(name) else { return };
         for (column, by) in grown {
@@ -322,8 +322,8 @@ impl CounterBook {
         self.sampled_ns = self.now_ns;
     }
 
-    /// Ends the timeline. What a table tells of a part of the time only, as tables without times do
-    /// beside others, goes on at the same rate to the end.
+    /// Ends the timeline. The rates of a table that covers only a part of the time, as tables
+    /// without times do next to others, are extended to the end.
     pub fn finish(&mut self, batch: &mut Batch, names: &mut Names) {
         let whole_s = self.end_ns().saturating_sub(BEGIN_NS) as f64 / 1e9;
         let factor = |table: u32, covered: &BTreeMap<u32, f64>| {
@@ -356,7 +356,7 @@ impl CounterBook {
         }
     }
 
-    /// What had to be assumed, a sentence each.
+    /// Returns the assumptions that were made, a sentence each.
     pub fn limits(&self) -> Vec<String> {
         let mut limits = Vec::new();
         if self.has_joint_times {

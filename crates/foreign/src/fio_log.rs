@@ -5,11 +5,10 @@
 //! | `--write_lat_log` | sizes and latencies | mean latency |
 //! | `--write_bw_log`, `--write_iops_log` | sizes | bytes, or requests, per second |
 //!
-//! Nothing in them tells which of the three it is, nor of which device: their names do. No memory
+//! The rows tell neither which of the three it is, nor the device: the file's name does. No memory
 //! grows with the file.
 //!
-//! What does not belong here: fio's JSON (see [`crate::json`]) and its log of what to do, which fio
-//! replays.
+//! What does not belong here: fio's JSON (see [`crate::json`]) and the I/O logs that fio replays.
 
 use crate::book::{BEGIN_NS, CounterBook};
 use crate::kind::ForeignKind;
@@ -35,7 +34,7 @@ pub struct FioLog {
     /// Rows without a size, which are means over an interval.
     means: u64,
     end_ns: u64,
-    /// Of each direction when its last mean was, and the mean latencies so far.
+    /// The time of the last mean of each direction, and the mean latencies so far.
     last_ns: [u64; 3],
     latencies: [MeanLatencies; 3],
 }
@@ -162,7 +161,7 @@ impl FioLog {
         out: &mut RowsOut<'_>,
     ) {
         if row.ended_ns > self.end_ns {
-            // What came at the beginning has no time before it, and counts with the next.
+            // A request at the beginning has no time before it, and counts with the next.
             if book.now_ns() > BEGIN_NS {
                 book.sample(out.batch, out.names);
             }
@@ -174,7 +173,7 @@ impl FioLog {
     /// Ends the log.
     ///
     /// # Errors
-    /// Why it tells nothing.
+    /// Fails if no line is a row of fio's logs.
     pub fn finish(
         &mut self,
         book: &mut CounterBook,

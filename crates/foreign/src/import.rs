@@ -35,10 +35,10 @@ pub struct ForeignImport {
     is_done: bool,
 }
 
-/// The beginning of an input that could not be read at once, and the whole of it again.
+/// Reads the beginning of an input that cannot be read again; returns it, and the complete input.
 ///
 /// # Errors
-/// Whatever the input answers.
+/// Fails if the input cannot be read.
 pub fn head_of(mut input: Bytes) -> io::Result<(Vec<u8>, Bytes)> {
     let mut head = Vec::new();
     input.by_ref().take(HEAD as u64).read_to_end(&mut head)?;
@@ -68,7 +68,7 @@ impl ForeignImport {
         }
     }
 
-    /// The same without names of tasks in its sentences: rows have names that can be replaced.
+    /// Hides names of tasks in sentences: rows have names that can be replaced.
     #[must_use]
     pub fn without_names(mut self) -> ForeignImport {
         self.tables.hide_names();
@@ -191,10 +191,10 @@ impl Source for ForeignImport {
     }
 }
 
-/// The kind of what `input` holds, and the whole of it; see [`detect`].
+/// Returns the kind of the content of `input`, and the complete input; see [`detect`].
 ///
 /// # Errors
-/// Whatever the input answers.
+/// Fails if the input cannot be read.
 pub fn kind_of(input: Bytes) -> io::Result<(Option<ForeignKind>, Bytes)> {
     let (head, whole) = head_of(input)?;
     Ok((detect(&head), whole))

@@ -28,7 +28,7 @@ const SECTOR: f64 = 512.0;
 /// Reads the JSON in `bytes`.
 ///
 /// # Errors
-/// What is wrong with it, in half a sentence.
+/// Fails with the defect in half a sentence.
 pub fn read(
     kind: ForeignKind,
     bytes: &[u8],
@@ -57,7 +57,7 @@ pub fn read(
         return atop::read(bytes, book, environment, out);
     }
     let mut values = serde_json::Deserializer::from_slice(bytes).into_iter::<Value>();
-    // pcp2json prints what it is doing as values of their own before.
+    // pcp2json prints its progress before, as values of their own.
     let value = values.find(|value| !value.as_ref().is_ok_and(is_comment));
     let value = value.ok_or("it has no value")?.map_err(|error| error.to_string())?;
     match kind {

@@ -1,11 +1,11 @@
-//! Which tool wrote a file, by its first bytes.
+//! The tool that wrote a file, by its first bytes.
 //!
 //! What does not belong here: reading the rest (see [`crate::text`], [`crate::json`]).
 
 use crate::fio_log::is_log;
 use crate::text::TableHeader;
 
-/// Bytes that [`detect`] looks at.
+/// Bytes that [`detect`] reads.
 pub const HEAD: usize = 64 << 10;
 
 macro_rules! kinds {
@@ -90,7 +90,8 @@ impl ForeignKind {
     }
 }
 
-/// The kind of what begins with `head`; `None` if it is none of them, or single block events.
+/// Returns the kind of a file that begins with `head`; `None` if it is none of them, or single
+/// block events.
 pub fn detect(head: &[u8]) -> Option<ForeignKind> {
     let head = head.get(..HEAD).unwrap_or(head);
     if is_archive(head) {

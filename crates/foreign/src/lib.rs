@@ -1,6 +1,6 @@
-//! Summaries and logs of other tools as a [`iowhy_core::source::Source`]: what people have when
-//! they ask for help. They tell of devices, processes and the machine by the interval; hardly any
-//! tells of single requests.
+//! Summaries and logs of other tools as a [`iowhy_core::source::Source`]: the data that people have
+//! when they ask for help. They cover devices, processes and the machine by the interval; hardly
+//! any has single requests.
 //!
 //! | where | what |
 //! |---|---|

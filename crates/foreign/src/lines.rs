@@ -1,11 +1,11 @@
 //! Lines of a text, of which the beginnings are kept: no line of a tool is longer.
 //!
-//! What does not belong here: what lines tell (see [`crate::text`]).
+//! What does not belong here: the content of lines (see [`crate::text`]).
 
 use iowhy_core::figures::counted;
 use std::io::{self, BufRead, Read};
 
-/// A line's bytes that are looked at; the rest of a longer one is skipped.
+/// Bytes of a line that are read; the rest of a longer one is skipped.
 const MOST_LINE: u64 = 8 << 10;
 /// Bytes of long lines that are skipped in all before reading ends: a text with more of them is no
 /// output of a tool, but takes as long to unpack as its author likes.
@@ -22,7 +22,7 @@ impl LineCutter {
     /// was skipped.
     ///
     /// # Errors
-    /// Whatever the input answers.
+    /// Fails if the input cannot be read.
     pub fn next_line(&mut self, input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
         line.clear();
         if self.has_given_up() {
@@ -41,7 +41,7 @@ impl LineCutter {
         self.skipped >= MOST_SKIPPED
     }
 
-    /// What is missing because lines are long.
+    /// Returns a sentence on the data that is missing because lines are long.
     pub fn limit(&self) -> Option<String> {
         let skipped = counted(self.skipped, "bytes of lines longer than 8 KiB were skipped");
         let end = if self.has_given_up() { ", and what follows them" } else { "" };

@@ -1,5 +1,5 @@
-//! Lines of tools that print tables, in any mixture: a header says what the rows below it are, a
-//! time of day how long an interval was, and a message of the kernel stands for itself.
+//! Lines of tools that print tables, in any mixture: a header defines the rows below it, times of
+//! day give the length of an interval, and a message of the kernel needs no other line.
 //!
 //! | where | what |
 //! |---|---|
@@ -50,7 +50,7 @@ use prometheus::NodeMetric;
 use rows::PendingReport;
 use std::collections::BTreeSet;
 
-/// The numbers of what is no table with a header, beside those of tables.
+/// The numbers of sources without a table header, apart from those of tables.
 const OF_COPIES: u32 = 1001;
 const OF_ATOP: u32 = 1002;
 const OF_SMALL: u32 = 1003;
@@ -270,7 +270,7 @@ impl TextTables {
         self.kernel.next_file();
     }
 
-    /// Reads a line of a log of all programs: messages of the kernel are what it tells.
+    /// Reads a line of a log of all programs, of which only messages of the kernel are used.
     pub fn log_line(&mut self, line: &str, book: &mut CounterBook) {
         if line.contains(" kernel: ") && self.kernel.line(line, book) {
             self.kinds.insert(ForeignKind::Dmesg);
@@ -304,7 +304,7 @@ impl TextTables {
         self.atop.line(line, book, environment, out).then_some(ForeignKind::Atop)
     }
 
-    /// What the kernel's log says of the machine.
+    /// Returns the messages of the kernel's log about the machine.
     pub fn host_messages(&self) -> Vec<HostMessage> {
         self.kernel.host_messages().to_vec()
     }
@@ -338,7 +338,7 @@ impl TextTables {
         }
     }
 
-    /// Ends what is open, and says what the lines could not tell.
+    /// Ends the open tables, and adds the limits of the lines.
     pub fn finish(
         &mut self,
         book: &mut CounterBook,
@@ -376,7 +376,7 @@ impl TextTables {
     }
 }
 
-/// A line without what mail programs put before it.
+/// Returns a line without the prefix of mail programs.
 fn unquoted(line: &str) -> &str {
     let mut line = line.trim_end().trim_start_matches('\u{feff}');
     while let Some(rest) = line.strip_prefix('>') {

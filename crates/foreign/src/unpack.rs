@@ -1,6 +1,6 @@
-//! What gzip or xz compressed, as bytes; and an end to what no report would hold.
+//! Decompressed content of gzip or xz files, with a limit beyond the size of any report.
 //!
-//! It needs up to 96 MiB for the xz decoder.
+//! The peak memory is 96 MiB, for the xz decoder.
 //!
 //! What does not belong here: the archive inside (see [`crate::archive`]).
 
@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes that are read, decompressed: a report of a large machine has a few hundred megabytes.
 const MOST_BYTES: u64 = 8 << 30;
-/// Bytes that are read whatever they were compressed to, and how many for each compressed byte
-/// beyond them. Reports have 5 to 30, and gzip can make 1,032. Chosen.
+/// Bytes that are read at any compression, and the limit for each compressed byte beyond them.
+/// Reports have 5 to 30, and gzip can make 1,032. Chosen.
 const FREE_BYTES: u64 = 64 << 20;
 const MOST_FOR_EACH: u64 = 100;
 /// Memory of the xz decoder, bytes: `xz -9` needs 65 MiB.
@@ -24,7 +24,7 @@ const XZ_MEMORY: u64 = 96 << 20;
 /// The content of `input`, decompressed if it is compressed.
 ///
 /// # Errors
-/// Why its beginning cannot be read.
+/// Fails if its beginning cannot be read.
 pub(crate) fn unpacked(input: BufReader<Bytes>) -> Result<impl Read, String> {
     within(FREE_BYTES, input)
 }
@@ -64,7 +64,7 @@ struct UnpackedBytes {
     bytes: Bytes,
     packed: Arc<AtomicU64>,
     read: u64,
-    /// Those that are read whatever they were compressed to.
+    /// Bytes that are read at any compression.
     free: u64,
 }
 
@@ -105,7 +105,7 @@ mod tests {
 
     const FREE: u64 = 1 << 20;
 
-    /// Bytes that were read, and why it ended.
+    /// Returns the bytes that were read, and the reason why it ended.
     fn read(packed: Vec<u8>) -> (u64, Option<String>) {
         let input: Bytes = Box::new(Cursor::new(packed));
         let mut bytes = within(FREE, BufReader::new(input)).unwrap();

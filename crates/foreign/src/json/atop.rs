@@ -11,10 +11,10 @@ use serde_json::Value;
 /// An interval that is longer is the time since boot, seconds.
 const LONGEST_S: f64 = 86_400.0;
 
-/// Reads it.
+/// Reads the lines.
 ///
 /// # Errors
-/// What is wrong with the first line; a later one is skipped, and said.
+/// Fails if the first line is wrong; a later one is skipped, and reported.
 pub(super) fn read(
     bytes: &[u8],
     book: &mut CounterBook,

@@ -14,8 +14,8 @@ const ASSUMED_S: f64 = 1.0;
 /// Depth of names that is followed: disk.dev.read has three.
 const MOST_DEPTH: usize = 8;
 
-/// Metrics of disks, the column in `/proc/diskstats` and what one is worth there: bytes are in
-/// KiB, times in ms.
+/// Metrics of disks, the column in `/proc/diskstats` and the factor to its unit: bytes are in KiB,
+/// times in ms.
 const OF_DISK: &[(&str, usize, f64)] = &[
     ("disk.dev.read", 0, 1.0),
     ("disk.dev.read_merge", 1, 1.0),
@@ -32,7 +32,8 @@ const OF_DISK: &[(&str, usize, f64)] = &[
     ("disk.dev.flush_rawactive", 16, 1.0),
 ];
 
-/// Metrics of the machine, and what one is worth; the last word says whether it is a rate.
+/// Metrics of the machine, and the factor to the metric's unit; the last field says whether it is a
+/// rate.
 const OF_MACHINE: &[(&str, Metric, f64, bool)] = &[
     ("kernel.all.cpu.user", Metric::CpuUser, 1e6, true),
     ("kernel.all.cpu.sys", Metric::CpuSystem, 1e6, true),
@@ -48,10 +49,10 @@ const OF_MACHINE: &[(&str, Metric, f64, bool)] = &[
     ("mem.util.dirty", Metric::Dirty, 1024.0, false),
 ];
 
-/// Reads it.
+/// Reads the values.
 ///
-/// # Errors
-/// What is missing in it.
+/// Fails if it names no host.
+/// Fails if a part is missing.
 pub(super) fn read(
     value: &Value,
     book: &mut CounterBook,
@@ -64,7 +65,7 @@ pub(super) fn read(
     for sample in items(host, "@metrics") {
         let seconds = sample.get("@interval").and_then(number).unwrap_or(ASSUMED_S);
         if seconds <= 0.0 {
-            // The first sample of an archive: nothing was before, so that there are no rates.
+            // The first sample of an archive has none before it, so there are no rates.
             continue;
         }
         book.advance(seconds);

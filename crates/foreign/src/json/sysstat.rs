@@ -13,8 +13,8 @@ const ASSUMED_S: f64 = 1.0;
 const KIB: f64 = 1024.0;
 const PAGE: f64 = 4096.0;
 
-/// Figures of the machine: the object, the key, and what one is worth; the last word says whether
-/// it is a rate.
+/// Figures of the machine: the object, the key, and the factor to the metric's unit; the last field
+/// says whether it is a rate.
 const OF_MACHINE: &[(&str, &str, Metric, f64, bool)] = &[
     ("swap-pages", "pswpin", Metric::SwappedIn, PAGE, true),
     ("swap-pages", "pswpout", Metric::SwappedOut, PAGE, true),
@@ -43,10 +43,10 @@ const OF_CPUS: &[(&str, Metric)] = &[
     ("steal", Metric::CpuSteal),
 ];
 
-/// Reads it.
+/// Reads the reports.
 ///
 /// # Errors
-/// What is wrong with it.
+/// Fails if it names no host.
 pub(super) fn read(
     value: &Value,
     book: &mut CounterBook,
@@ -139,7 +139,7 @@ fn moved_kib(disk: &Value, name: &str) -> Option<f64> {
         .or_else(|| figure(disk, &[mib, extended_mib]).map(|rate| rate * 1024.0))
 }
 
-/// What `pidstat -d -o JSON` tells of processes; their threads are part of them.
+/// Adds the processes of `pidstat -d -o JSON`; their threads are part of them.
 fn processes(report: &Value, seconds: f64, book: &mut CounterBook) {
     let whole = |task: &&Value| text(task, "TID").is_empty();
     for task in items(report, "task-io").iter().filter(whole) {
@@ -150,7 +150,7 @@ fn processes(report: &Value, seconds: f64, book: &mut CounterBook) {
             ("kB_wr/s", Metric::CausedWrite),
             ("kB_ccwr/s", Metric::CancelledWrite),
         ] {
-            // -1 stands for what may not be read.
+            // -1 stands for a rate that must not be read.
             if let Some(rate) = figure(task, &[key]).filter(|rate| *rate >= 0.0) {
                 book.other(metric, &subject, rate * KIB * seconds);
             }
@@ -158,7 +158,7 @@ fn processes(report: &Value, seconds: f64, book: &mut CounterBook) {
     }
 }
 
-/// What a report tells of the machine.
+/// Adds the figures of the machine in a report.
 fn machine(report: &Value, seconds: f64, book: &mut CounterBook) {
     for (object, key, metric, unit, is_rate) in OF_MACHINE {
         if let Some(value) = report.get(object).and_then(|it| figure(it, &[key])) {

@@ -23,7 +23,7 @@ pub(super) fn is_header(line: &str) -> bool {
 }
 
 impl BiotopRows {
-    /// How long its reports were, seconds.
+    /// Returns the length of all reports together, seconds.
     pub fn length_s(&self) -> f64 {
         let every_s = if self.every_s > 0.0 { self.every_s } else { super::figures::ASSUMED_S };
         self.reports as f64 * every_s

@@ -1,6 +1,6 @@
-//! What the columns of tables mean: a row's figures as growth of counters.
+//! The meaning of the columns of tables: a row's figures as growth of counters.
 //!
-//! What does not belong here: where reports begin and end (see `rows`).
+//! What does not belong here: the beginnings and ends of reports (see `rows`).
 
 use super::figures::{human_bytes, number};
 use super::header::TableHeader;
@@ -15,8 +15,8 @@ const MIB: f64 = 1024.0 * 1024.0;
 /// Bytes of a page: sar counts them, and x86 and most ARM kernels have such.
 pub(super) const PAGE: f64 = 4096.0;
 
-/// Columns of the machine as vmstat and sar call them, and what one is worth; the last word says
-/// whether it is a rate.
+/// Columns of the machine as vmstat and sar name them, and the factor to the metric's unit; the
+/// last field says whether it is a rate.
 const OF_MACHINE: &[(&str, Metric, f64, bool)] = &[
     // vmstat: blocks and memory in KiB.
     ("r", Metric::Running, 1.0, false),
@@ -76,7 +76,7 @@ impl TableRow<'_> {
     /// Sectors per second, whatever unit the column has.
     fn sectors(&self, names: [&str; 3]) -> Option<f64> {
         let [kib, mib, sectors] = names;
-        // With a unit of its own a figure is of bytes, whatever the column is called.
+        // A figure with a unit is in bytes, under any column name.
         let bytes = self.text(&names).and_then(human_bytes);
         if bytes.is_some() {
             return bytes.map(|rate| rate / SECTOR);
@@ -87,7 +87,7 @@ impl TableRow<'_> {
             .or_else(|| self.get(&[sectors]))
     }
 
-    /// Adds what it tells to the book.
+    /// Adds the row's figures to the book.
     pub fn take(&self, book: &mut CounterBook) {
         match self.header.kind {
             ForeignKind::Iostat => device(self, book),
@@ -169,7 +169,7 @@ fn process(row: &TableRow<'_>, book: &mut CounterBook) {
         ("kB_wr/s", Metric::CausedWrite),
         ("kB_ccwr/s", Metric::CancelledWrite),
     ] {
-        // -1 stands for what may not be read.
+        // -1 stands for a rate that must not be read.
         let bytes = row.text(&[column]).and_then(human_bytes);
         let bytes = bytes.or_else(|| row.get(&[column]).map(|rate| rate * KIB));
         if let Some(rate) = bytes.filter(|rate| *rate >= 0.0) {

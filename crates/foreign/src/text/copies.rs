@@ -1,4 +1,4 @@
-//! Copies of the kernel's counters: what they grew by from one copy to the next. `/proc/diskstats`
+//! Copies of the kernel's counters, and their growth from one copy to the next. `/proc/diskstats`
 //! and node_exporter's metrics are such copies.
 //!
 //! What does not belong here: tables of rates (see `rows`).
@@ -26,7 +26,7 @@ pub(super) struct DiskCounters {
 struct CounterCopy {
     devices: BTreeMap<String, DiskCounters>,
     others: BTreeMap<Metric, f64>,
-    /// When it was taken, and when the machine was booted, seconds since 1970.
+    /// The times at which it was taken and at which the machine was booted, seconds since 1970.
     time_s: Option<f64>,
     boot_s: Option<f64>,
     /// The time since the copy before, seconds, as the lines between them tell it.
@@ -144,7 +144,7 @@ impl CounterCopies {
         self.current.boot_s = boot_s.or(self.current.boot_s);
     }
 
-    /// Ends the copy: what grew since the one before is added to the book.
+    /// Ends the copy: the growth since the one before is added to the book.
     pub fn end(&mut self, clock: &mut ReportClock, book: &mut CounterBook, out: &mut RowsOut<'_>) {
         let copy = std::mem::take(&mut self.current);
         if copy.devices.is_empty() && copy.others.is_empty() {
@@ -165,7 +165,7 @@ impl CounterCopies {
         book.sample(out.batch, out.names);
     }
 
-    /// Ends the last copy. A single one tells what was since boot, if it tells when that was.
+    /// Ends the last copy. A single one has the growth since boot, if it has the time of the boot.
     pub fn finish(
         &mut self,
         clock: &mut ReportClock,
@@ -217,7 +217,7 @@ impl CounterCopies {
 }
 
 impl CounterCopy {
-    /// Adds what grew since another copy.
+    /// Adds the growth since another copy.
     fn add_since(&self, before: &CounterCopy, book: &mut CounterBook) {
         for (name, counters) in &self.devices {
             if counters.number != (0, 0) {

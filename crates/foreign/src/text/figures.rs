@@ -1,4 +1,4 @@
-//! Numbers as people paste them, times of day, and lines that tell of the machine.
+//! Numbers as people paste them, times of day, and lines about the machine.
 //!
 //! What does not belong here: tables (see `rows`).
 
@@ -184,7 +184,7 @@ pub fn host_of_banner(line: &str) -> Option<&str> {
     words.nth(1)?.strip_prefix('(')?.strip_suffix(')')
 }
 
-/// Takes what sysstat's first line tells: `Linux 6.1.0 (host)  11/25/26  _x86_64_  (8 CPU)`.
+/// Reads sysstat's first line: `Linux 6.1.0 (host)  11/25/26  _x86_64_  (8 CPU)`.
 pub fn banner(line: &str, environment: &mut Environment) -> bool {
     let Some(rest) = line.trim_start().strip_prefix("Linux ") else { return false };
     let mut words = rest.split_whitespace();

@@ -1,6 +1,6 @@
-//! Which tool's header or line it is.
+//! The tool of a header or line.
 //!
-//! What does not belong here: what rows mean (see `rows`).
+//! What does not belong here: the meaning of rows (see `rows`).
 
 use super::figures::{banner, ends_with_number, number, time_of_day};
 use super::prometheus::NodeMetric;
@@ -8,7 +8,7 @@ use super::{atop, copies, kernel, pmrep, sadf, small, smart};
 use crate::kind::ForeignKind;
 use iowhy_core::model::Environment;
 
-/// The first columns of sar's tables that tell of memory, queues and transfers.
+/// The first columns of sar's tables about memory, queues and transfers.
 const OF_SAR: &[&str] = &["pswpin/s", "pgpgin/s", "kbmemfree", "kbswpfree", "runq-sz", "tps"];
 
 /// Columns that a table may have: those of `iostat -x` are 23.
@@ -105,8 +105,8 @@ impl TableHeader {
     }
 }
 
-/// Whether a line is the header of a table of sar that tells nothing of storage: a time of day, and
-/// names of columns such as `rxpck/s`.
+/// Returns whether a line is the header of a table of sar that is not about storage: a time of day,
+/// and names of columns such as `rxpck/s`.
 pub fn is_of_other_table(line: &str) -> bool {
     if ends_with_number(line) {
         return false;
@@ -116,7 +116,7 @@ pub fn is_of_other_table(line: &str) -> bool {
     let is_figure = |word: &&str| number(word).is_some();
     let has_mark = |word: &&str| word.ends_with("/s") || word.starts_with('%');
     time.is_some() && words.len() > 1 && !words.iter().any(is_figure) && {
-        // In capitals is the column of what its rows are about: IFACE, FAN, BUS.
+        // A column in capitals names the subject of its rows: IFACE, FAN, BUS.
         let first = words.first().copied().unwrap_or("");
         words.iter().any(has_mark) || first.bytes().all(|byte| byte.is_ascii_uppercase())
     }

@@ -1,7 +1,6 @@
-//! Messages of the kernel's log that tell of storage: as dmesg, `journalctl -k` and syslog print
-//! them.
+//! Messages of the kernel's log about storage: as dmesg, `journalctl -k` and syslog print them.
 //!
-//! What does not belong here: what a message means (see `iowhy_core::diagnosis`).
+//! What does not belong here: the meaning of a message (see `iowhy_core::diagnosis`).
 
 use super::kernel_lines::LoggedLine;
 use crate::book::CounterBook;
@@ -20,11 +19,12 @@ const MOST_FRAMES: usize = 32;
 /// Different messages that are compared between the files of an archive.
 const MOST_SEEN: usize = 64 << 10;
 
-/// How often a message was in each file of an archive: dmesg, the journal and syslog have the same.
+/// The number of each message in each file of an archive: dmesg, the journal and syslog have the
+/// same.
 #[derive(Debug, Default)]
 struct SeenMessages {
     file: u32,
-    /// By the hash of the text: the file, how often it is there, and the most in one file.
+    /// By the hash of the text: the file, the number in it, and the most in one file.
     counts: HashMap<u64, (u32, u32, u32)>,
 }
 
@@ -92,7 +92,7 @@ impl KernelText {
         if kind != KernelMessage::OTHER
             && !is_harmless(text)
             && let Some(device) = device_in(text, book)
-            // Links come up at each boot; behind other trouble they are part of it.
+            // Links come up at each boot; after other errors, they are part of them.
             && (kind != "link" || is_slower(text) || book.has_messages(&device))
         {
             book.message(&device, KernelMessage::new(logged_ns.unwrap_or(0), text));
@@ -182,7 +182,7 @@ impl KernelText {
         })
     }
 
-    /// What was logged about the machine.
+    /// Returns the messages about the machine.
     pub fn host_messages(&self) -> &[HostMessage] {
         &self.host
     }

@@ -1,6 +1,6 @@
 //! `pmrep`'s text and CSV: rates of PCP's metrics, a column for each metric and instance.
 //!
-//! What does not belong here: what the metrics are (see `json::pcp`).
+//! What does not belong here: the metrics (see `json::pcp`).
 
 use super::RowsOut;
 use super::figures::{ReportClock, clock, number, time_alone};
@@ -10,20 +10,20 @@ use crate::json::pcp;
 /// Columns of one table that are kept.
 const MOST_COLUMNS: usize = 4096;
 
-/// A column: its metric, its instance, and what one of its units is in that of PCP.
+/// A column: its metric, its instance, and the factor from its unit to PCP's.
 #[derive(Clone, Debug)]
 struct PmrepColumn {
     metric: &'static str,
     instance: String,
     factor: f64,
-    /// Where it ends in the lines of the header.
+    /// The column at which it ends in the lines of the header.
     end: usize,
 }
 
 /// The table that is being read.
 #[derive(Debug, Default)]
 pub(super) struct PmrepText {
-    /// `None` stands for a metric that tells nothing of storage.
+    /// The columns of the table; `None` stands for a metric that is not about storage.
     columns: Vec<Option<PmrepColumn>>,
     is_csv: bool,
     /// Lines of the header that follow: instances, then units.
@@ -157,7 +157,7 @@ impl PmrepText {
         let came_before = std::mem::replace(&mut self.has_rates, true);
         let has_rates = has_all || came_before;
         if !has_rates {
-            // The first row has no rates: nothing was before.
+            // The first row has no rates, since no row is before it.
             return Some(());
         }
         let seconds = report.interval();
@@ -184,7 +184,7 @@ fn csv_column(word: &str) -> Option<PmrepColumn> {
     is_whole.then(|| PmrepColumn { metric, instance: instance.to_owned(), factor: 1.0, end: 0 })
 }
 
-/// What one of these units is in PCP's own: of sizes KiB, of times milliseconds.
+/// Returns the factor from a unit to PCP's own: of sizes KiB, of times milliseconds.
 fn factor(unit: &str) -> f64 {
     match unit.split('/').next().unwrap_or("").to_ascii_lowercase().as_str() {
         "b" | "byte" => 1.0 / 1024.0,

@@ -6,7 +6,7 @@ use super::columns::PAGE;
 use super::copies::CounterCopies;
 use iowhy_core::model::Metric;
 
-/// Metrics of a disk, their column in `/proc/diskstats`, and what one is worth there.
+/// Metrics of a disk, their column in `/proc/diskstats`, and the factor to its unit.
 const OF_DISK: &[(&str, usize, f64)] = &[
     ("reads_completed_total", 0, 1.0),
     ("reads_merged_total", 1, 1.0),
@@ -27,7 +27,7 @@ const OF_DISK: &[(&str, usize, f64)] = &[
     ("flush_requests_time_seconds_total", 16, 1e3),
 ];
 
-/// Metrics of the machine, and what one is worth.
+/// Metrics of the machine, and the factor to the metric's unit.
 const OF_MACHINE: &[(&str, Metric, f64)] = &[
     ("procs_blocked", Metric::Blocked, 1.0),
     ("procs_running", Metric::Running, 1.0),

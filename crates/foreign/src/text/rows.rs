@@ -1,8 +1,8 @@
-//! Reports of tables: where one begins and ends, and how long its interval was. Tables of one file
+//! Reports of tables: their beginning and end, and the length of their interval. Tables of one file
 //! each have a timeline: `sar -A` prints a day of one table, then the same day of the next.
 //!
-//! What does not belong here: what columns mean (see `columns`), and rows that are requests (see
-//! `requests`).
+//! What does not belong here: the meaning of columns (see `columns`), and rows that are requests
+//! (see `requests`).
 
 use super::RowsOut;
 use super::columns::{TableRow, cpu};
@@ -19,7 +19,7 @@ const MEANS: [&str; 2] = ["Average:", "Summary:"];
 /// Rows of one report that are kept, and their bytes: three reports may be held at once.
 const MOST_ROWS: usize = 16 << 10;
 const MOST_HELD: usize = 16 << 20;
-/// Bytes that a word takes beside its own.
+/// Bytes that a word takes in addition to its own.
 const OF_WORD: usize = 48;
 
 /// The report whose rows are being read.
@@ -43,7 +43,7 @@ pub(super) struct PendingReport {
     left_out: u64,
 }
 
-/// The first report of iostat and vmstat is the mean since boot.
+/// The first report of iostat or vmstat, which is the mean since boot.
 #[derive(Clone, Debug)]
 struct SinceBoot {
     header: TableHeader,
@@ -210,7 +210,7 @@ impl PendingReport {
         }
     }
 
-    /// Ends the last report. If there is no other, the one since boot is what is known.
+    /// Ends the last report. If there is no other, the one since boot is used.
     pub fn finish(
         &mut self,
         clock: &mut ReportClock,
@@ -242,7 +242,7 @@ impl PendingReport {
         }
     }
 
-    /// Sentences on what the reports do not tell.
+    /// Returns sentences on the limits of the reports.
     pub fn limits(&self) -> Vec<String> {
         let mut limits = Vec::new();
         if self.is_first_taken {

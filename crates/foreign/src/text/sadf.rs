@@ -1,7 +1,7 @@
 //! Lines of `sadf -d`, which a database would take: `host;interval;timestamp;sda;1.00;…`, and of
 //! `sadf -p`, which has a line for each figure, as lines of sar.
 //!
-//! What does not belong here: what the columns mean (see `columns`).
+//! What does not belong here: the meaning of the columns (see `columns`).
 
 /// A line of `sadf -d`.
 #[derive(Debug, PartialEq)]
@@ -54,7 +54,7 @@ const FIRST: [&str; 9] = [
 /// Figures of one row; more are of no table of sar.
 const MOST_FIGURES: usize = 60;
 
-/// A line of `sadf -p`: host, interval, time, what it is of, column and figure.
+/// A line of `sadf -p`: host, interval, time, subject, column and figure.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct SadfFigure<'a> {
     host: &'a str,
@@ -82,7 +82,7 @@ impl<'a> SadfFigure<'a> {
 /// The row of `sadf -p` whose figures are being read.
 #[derive(Debug, Default)]
 pub(super) struct SadfRow {
-    /// Host, time of day, and what the row is of.
+    /// Host, time of day, and the row's subject.
     key: (String, String, String),
     interval_s: f64,
     columns: Vec<String>,

@@ -1,4 +1,4 @@
-//! Texts of a few lines that tell one thing: `/proc/mdstat`, `iotop -b`, `biotop`, the CPU line of
+//! Texts of a few lines with one subject: `/proc/mdstat`, `iotop -b`, `biotop`, the CPU line of
 //! `top`, and histograms of biolatency and iolatency.
 //!
 //! What does not belong here: tables with a header for their columns (see `rows`).
@@ -11,7 +11,7 @@ use crate::kind::ForeignKind;
 use iowhy_core::model::Metric;
 use iowhy_core::model::health::{ArrayState, DeviceHealth};
 
-/// What is open at the moment.
+/// The texts that are open at the moment.
 #[derive(Debug, Default)]
 pub(super) struct SmallTexts {
     /// The array of `/proc/mdstat` whose lines follow.
@@ -154,7 +154,7 @@ impl SmallTexts {
         }
     }
 
-    /// Ends what is open.
+    /// Ends the texts that are open.
     pub fn finish(&mut self, book: &mut CounterBook, out: &mut RowsOut<'_>) -> Option<String> {
         self.end_array(book);
         let is_histogram = self.histogram.requests > 0.0;

@@ -134,7 +134,7 @@ impl SmartText {
             ..DeviceHealth::default()
         };
         let name = device.as_deref().unwrap_or(UNNAMED);
-        // A controller is asked, and its disk is meant.
+        // smartctl may name the controller instead of its disk.
         let is_controller = name
             .strip_prefix("nvme")
             .is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()));

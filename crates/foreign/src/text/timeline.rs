@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 /// Tables of one file that have a timeline of their own.
 const MOST_TABLES: usize = 64;
 
-/// Where each table's timeline is.
+/// The position of each table's timeline.
 #[derive(Debug, Default)]
 pub(super) struct TableTimes {
     /// The time of day at which the file's timeline begins, seconds.
@@ -24,8 +24,8 @@ pub(super) struct TableTimes {
 }
 
 impl TableTimes {
-    /// The number of a table: its tool's, and of sar, which prints one table after another, that of
-    /// its columns. 0 is what has no table.
+    /// Returns the number of a table: its tool's, or for sar, which prints one table after another,
+    /// that of its columns. 0 stands for lines without a table.
     pub fn id(&mut self, header: &TableHeader) -> u32 {
         let mut key = header.kind.word().to_owned();
         if header.kind == ForeignKind::Sar {
@@ -64,7 +64,7 @@ impl TableTimes {
             (own, BEGIN_NS + (since.max(0.0) * 1e9) as u64)
         };
         let Some(before) = self.present.replace(id) else {
-            // What came before had no table of its own: the timeline goes on.
+            // Lines before it had no table of their own: the timeline goes on.
             return;
         };
         let (own, at_ns) = self.left.remove(&id).unwrap_or_else(fresh);

@@ -103,7 +103,7 @@ sda             50.00    400.00     0.00     4.00    0.00      0.00     0.00    
             .util_share
             .unwrap()
     };
-    // What iostat told of one second goes on for sar's ten minutes.
+    // iostat's rate of one second is extended over sar's ten minutes.
     assert!((util("sda") - 0.2).abs() < 1e-6, "{}", util("sda"));
     assert!((util("sdb") - 0.9).abs() < 1e-6);
     let said = read.said();

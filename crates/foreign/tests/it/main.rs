@@ -1,5 +1,5 @@
-//! The crate's integration tests: text and JSON in the form of each tool's, and what must come of
-//! them.
+//! The crate's integration tests: text and JSON in the form of each tool's, and the expected
+//! results.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -9,19 +9,19 @@ use std::path::PathBuf;
 
 /// The least share of right answers, in percent.
 const LEAST_RIGHT: usize = 60;
-/// What stands around the table in the page.
+/// The marks around the table in the page.
 const MARKS: [&str; 2] = ["<!-- threads -->", "<!-- /threads -->"];
 
-/// A text and what is known of it.
+/// A text, and the answer of its thread.
 struct Thread {
     file: String,
     asked: String,
     answer: String,
     /// Ids of causes that are right; `none` if nothing is wrong.
     causes: Vec<String>,
-    /// Devices of which it is right; empty if it names none.
+    /// Devices of which the answer is right; empty if it names none.
     devices: Vec<String>,
-    /// Whether the figures show it plainly, so that no answer is a fault.
+    /// Whether the figures show it plainly, so that a missing answer is a fault.
     is_plain: bool,
 }
 
@@ -87,7 +87,7 @@ impl Thread {
     }
 }
 
-/// The table, and how often each verdict was reached.
+/// Returns the table, and the number of each verdict.
 fn table() -> (String, Vec<(String, ThreadVerdict)>) {
     let mut rows =
         String::from("| asked | answered there | iowhy's first finding | |\n|---|---|---|---|\n");
