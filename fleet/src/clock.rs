@@ -1,6 +1,6 @@
 //! Times: windows of ten minutes, hours of the layout, times as people write them.
 //!
-//! What does not belong here: which windows are sent.
+//! What does not belong here: the windows that are sent.
 
 use crate::error::{FleetContext, FleetError, Result};
 use jiff::Timestamp;
@@ -15,7 +15,7 @@ pub const WINDOW_S: i64 = 600;
 pub const HOUR_S: i64 = 3600;
 /// The first time that a window may have: 2020-01-01. A clock before it was never set.
 pub const EARLIEST_S: i64 = 1_577_836_800;
-/// Further ahead of the store's clock than this a window is refused, seconds.
+/// Seconds ahead of the store's clock beyond which a window is refused.
 pub const MOST_AHEAD_S: i64 = HOUR_S;
 
 /// An hour in UTC, as partitions are named.
@@ -23,17 +23,17 @@ pub const MOST_AHEAD_S: i64 = HOUR_S;
 pub struct FleetHour(i64);
 
 impl FleetHour {
-    /// The hour that this time is in, seconds since 1970.
+    /// Returns the hour of a time, seconds since 1970.
     pub const fn from_seconds(time_s: i64) -> FleetHour {
         FleetHour(time_s.div_euclid(HOUR_S))
     }
 
-    /// When it begins, seconds since 1970.
+    /// Returns the beginning of the hour, seconds since 1970.
     pub const fn begin_s(self) -> i64 {
         self.0 * HOUR_S
     }
 
-    /// When it ends.
+    /// Returns the end of the hour, seconds since 1970.
     pub const fn end_s(self) -> i64 {
         self.begin_s() + HOUR_S
     }
@@ -83,7 +83,7 @@ pub fn sql_time(time_s: i64) -> String {
     format!("TIMESTAMP '{}'", utc(time_s).strftime("%Y-%m-%dT%H:%M:%SZ"))
 }
 
-/// Now, seconds since 1970.
+/// Returns the seconds since 1970 at this moment.
 pub fn now_s() -> i64 {
     Timestamp::now().as_second()
 }

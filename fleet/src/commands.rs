@@ -1,4 +1,4 @@
-//! What each command does: it returns the text to print.
+//! The commands: each returns the text to print.
 //!
 //! What does not belong here: arguments, exit codes.
 
@@ -33,11 +33,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a command says.
+/// The result of a command.
 pub struct CommandAnswer {
-    /// What is printed.
+    /// The text to print.
     pub text: String,
-    /// Whether it is about something that somebody should know.
+    /// Whether it reports something slow or silent, for `--exit-code`.
     pub is_alarm: bool,
 }
 
@@ -47,7 +47,7 @@ impl From<String> for CommandAnswer {
     }
 }
 
-/// Runs a command; what it has to say.
+/// Runs a command, and returns its result.
 pub async fn run(command: FleetCommand) -> Result<CommandAnswer> {
     let said = match command {
         FleetCommand::Outliers { about, limit, alert } => {
@@ -212,7 +212,7 @@ fn answer(engine: &FleetEngine, about: &QueryArgs, parts: &[AnswerSection]) -> R
     Ok(text)
 }
 
-/// What was read of how much.
+/// Returns the counts of reads, next to the files and bytes of the time.
 fn stats(engine: &FleetEngine) -> Result<String> {
     let counts = engine.counts();
     let commits = engine.commits()?;
@@ -244,7 +244,7 @@ async fn run_compact(args: &PlaceArgs, grace: GivenSpan) -> Result<String> {
     Ok(text + &strange_text(&report.strange))
 }
 
-/// What is among the uploads and is none.
+/// Returns a sentence on names among the uploads that are no uploads.
 fn strange_text(names: &[String]) -> String {
     if names.is_empty() {
         return String::new();

@@ -1,6 +1,6 @@
-//! Commits: which files of an hour count. A commit is one object that is created and never changed,
-//! so an hour goes from one state to the next at once, wherever compaction is killed, and two
-//! compactions cannot both win.
+//! Commits: the files of an hour that count. A commit is one object that is created and never
+//! changed, so an hour goes from one state to the next at once, wherever compaction is killed, and
+//! two compactions cannot both win.
 //!
 //! What does not belong here: making the files.
 
@@ -14,10 +14,10 @@ use object_store::path::Path as ObjectPath;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A commit is smaller: it has seven files for each group of hosts and what was refused.
+/// Bytes of a commit at most: it has seven files for each group of hosts, and the refused uploads.
 const MOST_COMMIT_BYTES: u64 = 16 << 20;
-/// The version of a commit with several groups of hosts: who knows only [`LAYOUT_VERSION`] would
-/// see one of them.
+/// The version of a commit with several groups of hosts: a program that only knows
+/// [`LAYOUT_VERSION`] would see one of them.
 const GROUPS_VERSION: u32 = 2;
 /// Refused uploads that a commit names.
 pub const MOST_REFUSED: usize = 200;
@@ -32,7 +32,7 @@ pub struct HourCommit {
     pub version: u32,
     /// The number of this state; one more than the one before it.
     pub generation: u32,
-    /// When the hour begins, seconds since 1970.
+    /// The beginning of the hour, seconds since 1970.
     pub hour_s: i64,
     /// The groups that its hosts are divided into; none: all hosts are one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -57,7 +57,7 @@ pub struct CommittedFile {
     pub bytes: u64,
     /// Its rows.
     pub rows: u64,
-    /// Whose rows.
+    /// The hosts of its rows.
     #[serde(skip_serializing_if = "HostGroup::is_all")]
     pub hosts: HostGroup,
 }
@@ -67,7 +67,7 @@ pub struct CommittedFile {
 pub struct RefusedUpload {
     /// The last part of its name.
     pub name: String,
-    /// What is wrong with it: "is too large".
+    /// The reason: "is too large".
     pub reason: String,
 }
 
@@ -98,7 +98,7 @@ impl HourCommit {
     /// Makes this the state of its hour; `false` if another one of its number is there already.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// Fails if it cannot be written.
     pub async fn publish(&self, place: &Place) -> Result<bool> {
         let text = serde_json::to_vec(self).context(|| "write a commit".to_owned())?;
         let path = place.path(&commit_path(self.hour(), self.generation));
@@ -106,10 +106,10 @@ impl HourCommit {
     }
 }
 
-/// The newest commit of each hour, with the names of all.
+/// Returns the newest commit of each hour, with its name.
 ///
 /// # Errors
-/// When they cannot be listed.
+/// Fails if they cannot be listed.
 async fn newest(place: &Place, below: &str) -> Result<BTreeMap<FleetHour, (u32, ObjectPath)>> {
     let mut newest = BTreeMap::new();
     for object in place.list(below).await? {
@@ -122,10 +122,10 @@ async fn newest(place: &Place, below: &str) -> Result<BTreeMap<FleetHour, (u32, 
     Ok(newest)
 }
 
-/// The state of an hour in this object; `None` if it is gone.
+/// Returns the state of an hour in this object; `None` if it is gone.
 ///
 /// # Errors
-/// When it cannot be read, or is another hour's.
+/// Fails if it cannot be read, or is another hour's.
 pub async fn read(place: &Place, hour: FleetHour, path: &ObjectPath) -> Result<Option<HourCommit>> {
     let Some(bytes) = place.read(path, MOST_COMMIT_BYTES).await? else { return Ok(None) };
     let commit: HourCommit =
@@ -141,10 +141,10 @@ pub async fn read(place: &Place, hour: FleetHour, path: &ObjectPath) -> Result<O
     }
 }
 
-/// The state of one hour; `None` before its first commit.
+/// Returns the state of one hour; `None` before its first commit.
 ///
 /// # Errors
-/// When it cannot be read.
+/// Fails if it cannot be read.
 pub async fn of_hour(place: &Place, hour: FleetHour) -> Result<Option<HourCommit>> {
     let newest = newest(place, &format!("{COMMITS}/{hour}")).await?;
     let Some((_, path)) = newest.get(&hour) else { return Ok(None) };
@@ -154,11 +154,11 @@ pub async fn of_hour(place: &Place, hour: FleetHour) -> Result<Option<HourCommit
     })
 }
 
-/// The states of all hours that have anything from `from_s` until before `until_s`, seconds since
-/// 1970, in order.
+/// Returns the states of all hours that have data from `from_s` until before `until_s`, seconds
+/// since 1970, in order.
 ///
 /// # Errors
-/// When one cannot be read.
+/// Fails if one cannot be read.
 pub async fn of_time(place: &Place, from_s: i64, until_s: i64) -> Result<Vec<HourCommit>> {
     let mut hours = newest(place, COMMITS).await?;
     hours.retain(|hour, _| hour.begin_s() < until_s && hour.end_s() > from_s);

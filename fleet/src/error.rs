@@ -1,21 +1,21 @@
-//! Why something failed, in the words that a person reads: `failed to <verb> <object>: cause`.
+//! Errors, in the words that a person reads: `failed to <verb> <object>: cause`.
 //!
 //! What does not belong here: exit codes.
 
 use std::fmt;
 
-/// A failure, and what to do about it.
+/// A failure, and its hint.
 #[derive(Debug, thiserror::Error)]
 pub struct FleetError {
-    /// What failed and why.
+    /// The failed action and its cause.
     pub message: String,
-    /// What to do.
+    /// The action that helps.
     pub hint: Option<String>,
     /// Whether another try may succeed without any change: a network, a server, a killed process.
     pub is_transient: bool,
 }
 
-/// What most of this crate returns.
+/// The result type of most of this crate.
 pub type Result<T> = std::result::Result<T, FleetError>;
 
 impl fmt::Display for FleetError {
@@ -29,19 +29,19 @@ impl fmt::Display for FleetError {
 }
 
 impl FleetError {
-    /// A failure with this message.
+    /// Makes a failure with this message.
     pub fn new(message: impl Into<String>) -> FleetError {
         FleetError { message: message.into(), hint: None, is_transient: false }
     }
 
-    /// The same, with what to do.
+    /// Adds a hint.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> FleetError {
         self.hint = Some(hint.into());
         self
     }
 
-    /// The same, as one that another try may not meet.
+    /// Marks the failure as one that another try may not meet.
     #[must_use]
     pub fn transient(mut self) -> FleetError {
         self.is_transient = true;
@@ -49,12 +49,12 @@ impl FleetError {
     }
 }
 
-/// Adds what was being done to an error.
+/// Adds the attempted action to an error.
 pub trait FleetContext<T> {
     /// `failed to {action()}: {cause}`.
     ///
     /// # Errors
-    /// That of the result.
+    /// Fails if the result is an error.
     fn context(self, action: impl FnOnce() -> String) -> Result<T>;
 }
 

@@ -6,7 +6,7 @@
 /// A bin: its shortest time in nanoseconds, and requests.
 pub type LatencyBin = (u64, u64);
 
-/// The bin that a latency belongs to, as its shortest time: half octaves from 4 ns on.
+/// Returns the bin of a latency, as its shortest time: half octaves from 4 ns on.
 pub const fn bin_of(nanoseconds: u64) -> u64 {
     if nanoseconds < 4 {
         return 0;
@@ -15,7 +15,7 @@ pub const fn bin_of(nanoseconds: u64) -> u64 {
     if nanoseconds - start >= start / 2 { start + start / 2 } else { start }
 }
 
-/// Where a bin ends, nanoseconds.
+/// Returns the end of a bin, nanoseconds.
 pub const fn bin_end(from_ns: u64) -> u64 {
     if from_ns < 4 {
         return 4;

@@ -1,11 +1,11 @@
 //! Groups of hosts: an hour of many hosts has a file of each table for each of them, so that what
 //! is merged at once stays small however many hosts there are.
 //!
-//! What does not belong here: when a group is divided.
+//! What does not belong here: the limits at which a group is divided.
 
 use serde::{Deserialize, Serialize};
 
-/// Bits that a group may be told by: more only where identities are made up.
+/// Bits that a group may have: more are only useful for identities that are made up.
 const MOST_BITS: usize = 24;
 
 /// Hosts whose identities begin with the same bits; all hosts without any bit.
@@ -17,12 +17,13 @@ pub struct HostGroup {
 }
 
 impl HostGroup {
-    /// Whether it is every host.
+    /// Returns whether it is every host.
     pub const fn is_all(&self) -> bool {
         self.bits.is_empty()
     }
 
-    /// Whether a host with this identity is one of them. What is no identity counts as zero.
+    /// Returns whether a host with this identity is one of them. A text that is no identity counts
+    /// as zero.
     pub fn has(&self, host_id: &str) -> bool {
         let identity = u64::from_str_radix(host_id, 16).unwrap_or(0);
         let bit =

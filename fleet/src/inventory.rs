@@ -1,5 +1,5 @@
-//! What a host and its drives are, from files that everybody may read: `/etc/machine-id`, `/proc`
-//! and `/sys/block`.
+//! The identity of a host and its drives, from files that everybody may read: `/etc/machine-id`,
+//! `/proc` and `/sys/block`.
 //!
 //! What does not belong here: figures.
 
@@ -11,12 +11,12 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// A file of sysfs is at most a page.
+/// Bytes of a file of sysfs at most: a page.
 const MOST_BYTES: u64 = 4096;
-/// A name from there that is longer is cut.
+/// Bytes of a name from there; a longer one is cut.
 const MOST_NAME: usize = 128;
 
-/// Where the files are; another root in tests and containers.
+/// The root of the host's files; another one in tests and containers.
 #[derive(Clone, Debug)]
 pub struct HostFiles {
     root: PathBuf,
@@ -38,11 +38,11 @@ impl HostFiles {
         Some(text.trim().to_owned()).filter(|text| !text.is_empty())
     }
 
-    /// What identifies this host. The identity is a hash of machine id and name: images that were
+    /// Returns the identity of this host: a hash of machine id and name, since images that were
     /// copied share the former, and two hosts may share the latter.
     ///
     /// # Errors
-    /// When the machine has no id, or no name.
+    /// Fails if the machine has no id, or no name.
     pub fn host(&self, name: Option<&str>, rack: &str) -> Result<UploadHost> {
         let machine = self.text("etc/machine-id").ok_or_else(|| {
             FleetError::new("failed to read /etc/machine-id: it is missing or empty")
@@ -53,7 +53,7 @@ impl HostFiles {
         let name = name.ok_or_else(|| {
             FleetError::new("failed to read the host's name").hint("give it with --host NAME")
         })?;
-        // Not the machine id itself, which should not leave the machine.
+        // The machine id should not leave the machine, so it is hashed.
         let mut hasher = blake3::Hasher::new_derive_key("iowhy fleet 2026 host identity");
         hasher.update(machine.as_bytes()).update(&[0]).update(name.as_bytes());
         let id = hasher.finalize().to_hex()[..HOST_ID_LENGTH].to_owned();
@@ -74,7 +74,7 @@ impl HostFiles {
         let first = |paths: &[&str]| paths.iter().find_map(|path| self.text(block.join(path)));
         let model = first(&["device/model"]);
         let vendor = first(&["device/vendor"]).filter(|vendor| {
-            // SCSI says who made it; an ATA drive behind it only that it is one, PCI a number.
+            // SCSI names the vendor; for an ATA drive behind it only "ATA", and PCI has a number.
             model.is_some() && vendor != "ATA" && !vendor.starts_with("0x")
         });
         let words = [vendor, model];

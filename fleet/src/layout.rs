@@ -1,5 +1,5 @@
-//! Names of objects. What a host uploads, what compaction makes of it, and what says which files
-//! count:
+//! Names of objects: those that a host uploads, those that compaction makes of them, and those that
+//! define which files count:
 //!
 //! | name | what |
 //! |---|---|
@@ -9,7 +9,7 @@
 //! | `commits/date=D/hour=H/00000003.json` | which files of that hour count |
 //! | `incidents/HOST/000007/…` | recordings of chosen incidents |
 //!
-//! What does not belong here: what is in them.
+//! What does not belong here: their content.
 
 use crate::clock::{FleetHour, WINDOW_S};
 
@@ -17,30 +17,30 @@ use crate::clock::{FleetHour, WINDOW_S};
 pub const LAYOUT_VERSION: u32 = 1;
 /// Characters of a host's identity.
 pub const HOST_ID_LENGTH: usize = 16;
-/// Where uploads arrive.
+/// The prefix of uploads.
 pub const INCOMING: &str = "table=incoming";
-/// Where commits are.
+/// The prefix of commits.
 pub const COMMITS: &str = "commits";
-/// Where recordings of incidents are.
+/// The prefix of recordings of incidents.
 pub const INCIDENTS: &str = "incidents";
 
-/// What an upload is of.
+/// The content of an upload.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum UploadKind {
-    /// So many minutes of a window; more of them supersede fewer.
+    /// Minutes of a window, by their number; more of them supersede fewer.
     Minutes(u8),
     /// The incident of this number.
     Incident(u32),
 }
 
-/// The name of an upload, taken apart.
+/// The parts of an upload's name.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct UploadName {
     /// The host's identity: 16 hexadecimal digits.
     pub host_id: String,
-    /// When the window begins, seconds since 1970.
+    /// The beginning of the window, seconds since 1970.
     pub window_s: i64,
-    /// What it is of.
+    /// The content.
     pub kind: UploadKind,
 }
 
@@ -60,7 +60,7 @@ impl UploadName {
         format!("{INCOMING}/{}/{host_id}.{window_s}.{kind}.json.zst", self.hour())
     }
 
-    /// The upload that this name belongs to; `None` for any other name: it is then no upload.
+    /// Parses the name of an upload; `None` for any other name, which is then no upload.
     pub fn parse(path: &str) -> Option<UploadName> {
         let mut parts = path.split('/').rev();
         let mut words = parts.next()?.strip_suffix(".json.zst")?.split('.');
@@ -82,7 +82,7 @@ impl UploadName {
     }
 }
 
-/// Whether this can be a host's identity.
+/// Returns whether the text can be a host's identity.
 pub fn is_host_id(text: &str) -> bool {
     text.len() == HOST_ID_LENGTH
         && text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))

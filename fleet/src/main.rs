@@ -35,7 +35,7 @@ fn main() -> ExitCode {
     let result = match runtime {
         Ok(runtime) => {
             let result = runtime.block_on(commands::run(args.command));
-            // What a query that ran out of time still computes is nobody's any more.
+            // Results of a query that ran out of time are not needed any more.
             runtime.shutdown_background();
             result
         }
@@ -46,7 +46,7 @@ fn main() -> ExitCode {
     };
     match result {
         Ok(said) => match std::io::stdout().lock().write_all(said.text.as_bytes()) {
-            // A reader such as head has seen enough.
+            // A reader such as head has closed the pipe.
             Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => ExitCode::FAILURE,
             _ if said.is_alarm => ExitCode::from(ALARM),
             _ => ExitCode::SUCCESS,
@@ -61,7 +61,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Only the servers of a cluster have something to say while they run.
+/// Returns the level of messages: only the servers of a cluster log while they run.
 fn log_level() -> log::LevelFilter {
     log::LevelFilter::Error
 }

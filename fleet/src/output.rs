@@ -1,9 +1,9 @@
 //! Answers as sections of text, as JSON, and times and sizes as people read them.
 //!
-//! Names come from hosts and can contain any character: what could move a terminal's cursor is
-//! shown as an escape.
+//! Names come from hosts and can contain any character: those that could move a terminal's cursor
+//! are shown as escapes.
 //!
-//! What does not belong here: what is answered, and printing it.
+//! What does not belong here: the answers, and printing them.
 
 #[cfg(feature = "query")]
 use crate::error::{FleetContext, Result};
@@ -16,15 +16,15 @@ use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
 
-/// A name that is longer is cut on the screen.
+/// Columns of a name on the screen; a longer one is cut.
 const MOST_WIDTH: usize = 60;
 
-/// A cell: as people read it, and as programs do.
+/// A cell, as text for people and as a value for programs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AnswerCell {
-    /// As people read it.
+    /// The text for people.
     pub text: String,
-    /// As programs read it.
+    /// The value for programs.
     pub value: Value,
 }
 
@@ -84,7 +84,7 @@ pub struct AnswerSection {
     pub name: &'static str,
     /// Its title.
     pub title: String,
-    /// What stands below it.
+    /// The notes below it.
     pub notes: Vec<String>,
     /// Its columns.
     pub columns: Vec<AnswerColumn>,
@@ -92,7 +92,7 @@ pub struct AnswerSection {
     pub rows: Vec<Vec<AnswerCell>>,
 }
 
-/// Text without what could move a terminal's cursor.
+/// Escapes characters that could move a terminal's cursor.
 pub fn safe(text: &str) -> String {
     let mut safe = String::new();
     for character in text.chars() {
@@ -215,7 +215,7 @@ pub fn json(sections: &[AnswerSection]) -> Value {
 /// Rows of a query as text.
 ///
 /// # Errors
-/// Only by a type that has no text.
+/// Fails if a column's type has no text.
 #[cfg(feature = "query")]
 pub fn rows_text(rows: &RecordBatch) -> Result<String> {
     let options = FormatOptions::default().with_null("-");
@@ -258,7 +258,7 @@ pub fn rows_text(rows: &RecordBatch) -> Result<String> {
 /// Rows of a query as JSON: an array of objects.
 ///
 /// # Errors
-/// Only by a type that JSON does not have.
+/// Fails if a column's type has no JSON.
 #[cfg(feature = "query")]
 pub fn rows_json(rows: &RecordBatch) -> Result<String> {
     let mut bytes = Vec::new();

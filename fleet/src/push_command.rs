@@ -1,6 +1,6 @@
-//! Uploads: once, or again and again until it is ended.
+//! Uploads: once, or repeatedly until it is ended.
 //!
-//! What does not belong here: what is uploaded.
+//! What does not belong here: the data that is uploaded.
 
 use crate::push_args::{AccessArgs, PlaceArgs, PushArgs};
 use iowhy_fleet::clock::{GivenSpan, now_s};
@@ -16,7 +16,7 @@ use std::time::Duration;
 /// Stores as the command line says.
 ///
 /// # Errors
-/// When the credentials cannot be read.
+/// Fails if the credentials cannot be read.
 pub fn stores(access: &AccessArgs) -> Result<Arc<FleetStores>> {
     let options = StoreOptions::load(access.credentials.as_deref(), access.allow_http)?;
     Ok(Arc::new(FleetStores::new(options)))
@@ -25,15 +25,15 @@ pub fn stores(access: &AccessArgs) -> Result<Arc<FleetStores>> {
 /// The place that the command line names.
 ///
 /// # Errors
-/// When it is no place.
+/// Fails if the text is no place.
 pub fn place(args: &PlaceArgs) -> Result<Place> {
     stores(&args.access)?.place(&args.at)
 }
 
-/// Uploads what the recorder has.
+/// Uploads the recorder's data.
 ///
 /// # Errors
-/// When the recorder's directory cannot be read, or the store fails.
+/// Fails if the recorder's directory cannot be read, or the store fails.
 pub async fn run_push(args: PushArgs) -> Result<String> {
     let place = place(&args.place)?;
     place.must_exist()?;
@@ -66,9 +66,8 @@ pub async fn run_push(args: PushArgs) -> Result<String> {
     }
 }
 
-/// Pushes again and again, at random distances: thousands of hosts must not come at the same
-/// second.
-/// A store that fails for a while is no reason to end.
+/// Pushes repeatedly, at random intervals: thousands of hosts must not come at the same second. A
+/// store that fails for a while does not end it.
 async fn push_for_ever(plan: &PushPlan, place: &Place, every: GivenSpan) -> Result<String> {
     use std::io::Write as _;
     loop {

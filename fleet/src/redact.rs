@@ -25,7 +25,7 @@ impl NameHasher {
     /// A key from a file with mode 600: hosts with the same file have the same placeholders.
     ///
     /// # Errors
-    /// When the file cannot be read, others may read it, or it has less than 16 characters.
+    /// Fails if the file cannot be read, others may read it, or it has less than 16 characters.
     pub fn from_file(path: &Path) -> Result<NameHasher> {
         let secret = read_secret(path)?;
         match secret.trim().len() >= 16 {
@@ -40,7 +40,7 @@ impl NameHasher {
     /// A key that only this machine has.
     ///
     /// # Errors
-    /// When the machine has no id.
+    /// Fails if the machine has no id.
     pub fn from_machine(root: &Path) -> Result<NameHasher> {
         let path = root.join("etc/machine-id");
         let id = std::fs::read(&path).context(|| format!("read {}", path.display()))?;
@@ -84,7 +84,7 @@ impl NameHasher {
             let id = &mut row.id;
             id.program = self.placeholder("process", &id.program);
             id.container = self.placeholder("container", &id.container);
-            // What stands in place of a file is no name.
+            // A name in parentheses is no file.
             if !id.file.starts_with('(') {
                 id.file = self.placeholder("file", &id.file);
             }

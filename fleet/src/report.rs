@@ -1,10 +1,9 @@
 //! `iowhy-fleet report --html`: the page of the fleet in one file: findings, slow drives and
-//! batches, who writes, a heat map of racks over time, and the hosts to look at with their
-//! incidents.
+//! batches, writers, a heat map of racks over time, and the hosts to examine with their incidents.
 //!
 //! It needs no script and no network; every name is escaped by the markup's macro.
 //!
-//! What does not belong here: what is found.
+//! What does not belong here: the findings.
 
 use crate::clock::{HOUR_S, minute_text};
 use crate::engine::FleetEngine;
@@ -42,7 +41,7 @@ font-variant-numeric:tabular-nums}.scroll{overflow-x:auto}.note{color:#57606a;fo
 /// The page.
 ///
 /// # Errors
-/// When a query fails.
+/// Fails if a query fails.
 pub async fn page(engine: &FleetEngine) -> Result<String> {
     let (data, outliers) = slower::compare(engine).await?;
     let findings = findings::findings(engine).await?;
@@ -81,7 +80,7 @@ pub async fn page(engine: &FleetEngine) -> Result<String> {
     Ok(page.into_string())
 }
 
-/// Hosts of slow drives with what there is of them: identity, time, sections.
+/// Returns the hosts of slow drives with all of their data: identity, time, sections.
 async fn hosts_to_look_at(
     engine: &FleetEngine,
     data: &DriveHours,
@@ -94,7 +93,7 @@ async fn hosts_to_look_at(
         let drive_host = drive.host_id;
         let id = data.names.text(drive_host).to_owned();
         if names.len() < MOST_HOSTS && !names.iter().any(|known| known.0 == id) {
-            // Its last hour, where it is slow all the time: it may be silent since.
+            // Its last hour, if it is slow all the time: it may be silent since.
             let of_host = |hour: &&DriveHour| {
                 let drive = data.drives.get(hour.drive as usize);
                 drive.is_some_and(|other| other.host_id == drive_host)
@@ -106,7 +105,7 @@ async fn hosts_to_look_at(
     }
     let mut hosts = Vec::new();
     for (id, at_s) in &names {
-        // A host of which there is nothing to show is no reason to show nothing of the others.
+        // A host without data must not hide the others.
         let sections = match host::host(engine, id, *at_s).await {
             Ok(sections) => sections,
             Err(error) if error.is_transient => return Err(error),
@@ -158,10 +157,10 @@ fn attendance_text(attendance: &Attendance, data: &DriveHours) -> String {
     )
 }
 
-/// How much slower than equal drives of the fleet each rack is in each hour.
+/// The factor by which each rack is slower than equal drives of the fleet, in each hour.
 struct HeatMap {
     hours: BTreeSet<i64>,
-    /// By rack: how many times slower its drives are in each hour.
+    /// By rack, the factor by which its drives are slower in each hour.
     racks: Vec<(String, BTreeMap<i64, f64>)>,
     more: usize,
 }

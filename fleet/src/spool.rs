@@ -1,5 +1,5 @@
-//! Reads what `iowhy daemon` keeps on disk: the history's lines and what is known of incidents
-//! (docs/recorder.md). It may be read while the daemon writes it.
+//! Reads the files of `iowhy daemon`: the history's lines and the records of incidents
+//! (docs/recorder.md). They may be read while the daemon writes them.
 //!
 //! | where | what |
 //! |---|---|
@@ -23,9 +23,9 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-/// A day of history that is longer is not read to its end.
+/// Bytes of a day of history that are read.
 const MOST_DAY_BYTES: u64 = 64 << 20;
-/// `incident.json` is smaller.
+/// Bytes of an `incident.json` at most.
 const MOST_RECORD_BYTES: u64 = 1 << 20;
 /// Bytes of a name, and of a sentence; longer ones are cut, since the store would refuse them.
 const MOST_NAME: usize = 500;
@@ -112,9 +112,9 @@ pub struct Spool {
 /// An incident on disk.
 #[derive(Clone, Debug)]
 pub struct StoredIncident {
-    /// What is known of it.
+    /// The record of the incident.
     pub incident: UploadIncident,
-    /// Whether nothing more is added to it.
+    /// Whether it is complete: nothing more is added to it.
     pub is_complete: bool,
     /// Its directory.
     pub path: PathBuf,
@@ -126,12 +126,12 @@ impl Spool {
         Spool { directory }
     }
 
-    /// Windows that have figures and end by `until_s`, seconds since 1970, of days from `from_s`
-    /// on, the oldest first. Lines that are cut short are passed over: the daemon may be writing
-    /// them.
+    /// Returns windows that have figures and end by `until_s`, seconds since 1970, of days from
+    /// `from_s` on, the oldest first. Lines that are cut short are skipped: the daemon may be
+    /// writing them.
     ///
     /// # Errors
-    /// When the history is there and cannot be read.
+    /// Fails if the history exists and cannot be read.
     pub fn windows(&self, from_s: i64, until_s: i64, host: &UploadHost) -> Result<Vec<Upload>> {
         let mut windows: BTreeMap<i64, WindowSum> = BTreeMap::new();
         lines_of(&self.directory.join("history"), |minute: SpoolMinute| {
@@ -147,11 +147,11 @@ impl Spool {
         Ok(uploads.into_values().collect())
     }
 
-    /// The incidents on disk, in the order of their numbers. One that cannot be read is passed
-    /// over.
+    /// Returns the incidents on disk, in the order of their numbers. One that cannot be read is
+    /// skipped.
     ///
     /// # Errors
-    /// When their directory is there and cannot be read.
+    /// Fails if their directory exists and cannot be read.
     pub fn incidents(&self) -> Result<Vec<StoredIncident>> {
         let read = |path: PathBuf| {
             let file = File::open(path.join("incident.json")).ok()?;
@@ -235,7 +235,7 @@ struct WindowSum {
 
 impl WindowSum {
     fn add(&mut self, minute: SpoolMinute) {
-        // A minute that stands twice counts once: a line can have been written again.
+        // A minute with two lines counts once: a line can have been written again.
         if !self.seen.insert(minute.time_s.div_euclid(60)) {
             return;
         }
@@ -282,7 +282,7 @@ impl WindowSum {
     }
 }
 
-/// Adds what is known: the sum of some minutes is worth more than nothing.
+/// Adds a value if it is known: the sum of some minutes is worth more than nothing.
 fn add_known(sum: &mut Option<u64>, more: Option<u64>) {
     *sum = match (*sum, more) {
         (Some(a), Some(b)) => Some(a.saturating_add(b)),

@@ -1,7 +1,7 @@
-//! What one host sends: ten minutes of its figures, or an incident, as compressed JSON. It is the
-//! only thing that hosts write, so everything in it is untrusted and bounded here.
+//! The upload of one host: ten minutes of its figures, or an incident, as compressed JSON. It is
+//! the only thing that hosts write, so everything in it is untrusted and bounded here.
 //!
-//! What does not belong here: where it comes from, and the tables that it becomes.
+//! What does not belong here: its source, and the tables that it becomes.
 
 use crate::error::{FleetContext, FleetError, Result};
 use crate::histogram::{LatencyBin, bin_of};
@@ -13,7 +13,7 @@ use std::io::Read;
 
 /// The version of an upload.
 pub const UPLOAD_VERSION: u32 = 1;
-/// An object that is larger is refused unread.
+/// Bytes of an object; a larger one is refused unread.
 pub const MOST_OBJECT_BYTES: u64 = 256 << 10;
 /// Text of an upload, unpacked.
 const MOST_TEXT_BYTES: u64 = 2 << 20;
@@ -25,24 +25,24 @@ const MOST_BINS: usize = 130;
 const MOST_NAME_BYTES: usize = 512;
 /// Bytes of a sentence.
 const MOST_SENTENCE_BYTES: usize = 4096;
-/// A larger figure is no measurement: 2^53, which every reader has exactly.
+/// The largest figure that is accepted: 2^53, which every reader has exactly.
 pub(crate) const MOST_COUNT: u64 = 1 << 53;
 
 /// Ten minutes of a host, or an incident of it. Times in nanoseconds unless named otherwise.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Upload {
-    /// [`UPLOAD_VERSION`].
+    /// The layout's version, [`UPLOAD_VERSION`].
     pub version: u32,
-    /// What identifies the host.
+    /// The identity of the host.
     pub host: UploadHost,
-    /// When the window begins, seconds since 1970.
+    /// The beginning of the window, seconds since 1970.
     pub window_s: i64,
-    /// Minutes of the window that there are figures of.
+    /// Minutes of the window that have figures.
     pub minutes: u8,
     /// The host's clock when this was sent, seconds since 1970.
     pub sent_s: i64,
-    /// What of the window was watched.
+    /// The part of the window that was watched.
     pub watched_ns: u64,
     /// Requests that have no record.
     pub lost_requests: u64,
@@ -54,7 +54,7 @@ pub struct Upload {
     pub pressure_some_ns: Option<u64>,
     /// Time in which every task with work to do waited for I/O.
     pub pressure_full_ns: Option<u64>,
-    /// What the devices are.
+    /// The devices.
     pub drives: BTreeMap<String, UploadDrive>,
     /// Requests by device and operation.
     pub flows: BTreeMap<String, BTreeMap<String, UploadFlow>>,
@@ -64,14 +64,14 @@ pub struct Upload {
     pub containers: BTreeMap<String, UploadUse>,
     /// Findings at warning or above.
     pub findings: Vec<UploadFinding>,
-    /// Who writes; the rows of a device add up to what it has written and read.
+    /// The writers; the rows of a device add up to its bytes written and read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub writers: Vec<UploadWriter>,
     /// The incident, in an upload that is of one.
     pub incident: Option<UploadIncident>,
 }
 
-/// What identifies a host, and what it has in common with others.
+/// The identity of a host, and the attributes that it shares with others.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UploadHost {
@@ -79,7 +79,7 @@ pub struct UploadHost {
     pub id: String,
     /// Its name; two hosts may have the same.
     pub name: String,
-    /// What it shares power, network or a shelf with.
+    /// The unit that shares power, network or a shelf.
     pub rack: String,
     /// The kernel's release.
     pub kernel: String,
@@ -87,7 +87,7 @@ pub struct UploadHost {
     pub iowhy: String,
 }
 
-/// What a device is; empty where it does not say.
+/// A device; fields that it does not report are empty.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UploadDrive {
@@ -99,7 +99,7 @@ pub struct UploadDrive {
     pub serial: String,
     /// Its size in bytes.
     pub size_bytes: u64,
-    /// Whether it rotates; `None` where that is not known.
+    /// Whether it rotates; `None` if that is not known.
     pub rotational: Option<bool>,
 }
 
@@ -113,14 +113,14 @@ pub struct UploadFlow {
     pub bytes: u64,
     /// The longest time from queueing to completion.
     pub max_ns: u64,
-    /// How many took how long: the shortest time of a bin of half an octave, and requests.
+    /// Counts by latency: the shortest time of a bin of half an octave, and its requests.
     pub latency: Vec<LatencyBin>,
-    /// Their time together, ns, where more is known than the histogram says. No host sends it.
+    /// Their time together, ns, if more is known than the histogram has. No host sends it.
     #[serde(skip)]
     pub time_ns: Option<u64>,
 }
 
-/// What a container, unit or cgroup used.
+/// The I/O of a container, unit or cgroup.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UploadUse {
@@ -148,14 +148,14 @@ pub struct UploadFinding {
     pub minutes: u8,
 }
 
-/// What one program wrote and read of one file, or several of them together.
+/// The bytes that one program wrote and read of one file, or of several together.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UploadWriter {
-    /// Whose.
+    /// The program and file.
     #[serde(flatten)]
     pub id: WriterId,
-    /// How much.
+    /// The figures.
     #[serde(flatten)]
     pub sums: WriterSums,
 }
@@ -166,13 +166,13 @@ pub struct UploadWriter {
 pub struct UploadIncident {
     /// Its number on the host.
     pub number: u32,
-    /// When it was triggered, nanoseconds since 1970.
+    /// The time of its trigger, nanoseconds since 1970.
     pub begun_ns: i64,
-    /// Until when there is a recording, nanoseconds since 1970.
+    /// The end of its recording, nanoseconds since 1970.
     pub until_ns: i64,
     /// The kind of its trigger.
     pub kind: String,
-    /// Why it was kept.
+    /// The sentence of the condition that began it.
     pub reason: String,
     /// The cause's id; empty without a finding.
     pub cause: String,
@@ -190,9 +190,9 @@ pub struct UploadIncident {
     pub container: Option<String>,
     /// Its file.
     pub file: Option<String>,
-    /// What to do.
+    /// The fix.
     pub fix: String,
-    /// Where its recording is in the store; `None` if it was not uploaded.
+    /// The name of its recording in the store; `None` if it was not uploaded.
     pub recording: Option<String>,
 }
 
@@ -209,7 +209,7 @@ impl Upload {
     /// The object's content.
     ///
     /// # Errors
-    /// When it would be too large to be accepted.
+    /// Fails if it would be too large to be accepted.
     pub fn encode(&self) -> Result<Vec<u8>> {
         let text = serde_json::to_vec(self).context(|| "write an upload".to_owned())?;
         let packed =
@@ -223,11 +223,11 @@ impl Upload {
         }
     }
 
-    /// Reads an upload and checks that everything in it is within its limits and that it is what
-    /// its name says.
+    /// Decodes an upload, and checks that everything in it is within its limits and matches its
+    /// name.
     ///
     /// # Errors
-    /// What is wrong with it, in words that have nothing of its content.
+    /// Fails with the defect, in words that have nothing of its content.
     pub fn decode(name: &UploadName, packed: &[u8]) -> std::result::Result<Upload, &'static str> {
         if packed.len() as u64 > MOST_OBJECT_BYTES {
             return Err("is too large");

@@ -1,5 +1,5 @@
-//! Who writes: programs, containers, files and devices of a host, with their figures, as the
-//! recorder counts them, in bounded number. What does not fit is added to rows that stand for
+//! The writers of a host: programs, containers, files and devices, with their figures, as the
+//! recorder counts them, in bounded number. Rows that do not fit are added to rows that stand for
 //! others, so that the rows of a device always add up.
 //!
 //! What does not belong here: reading the recorder's files (`spool`), and comparing hosts
@@ -12,15 +12,15 @@ use std::collections::{BTreeMap, BTreeSet};
 pub const PROGRAM: &str = "program";
 /// The kind of a row that stands for those that have none.
 pub const OTHERS: &str = "others";
-/// Every kind: `unknown` is data that was dirty before the watch, `unseen` what the kernel counted
-/// and no record shows.
+/// Every kind: `unknown` is data that was dirty before the watch, `unseen` the bytes that the
+/// kernel counted and no record shows.
 pub const KINDS: [&str; 4] = [PROGRAM, "unknown", OTHERS, "unseen"];
 /// Rows of files in a window, and as many of programs.
 const MOST_ROWS: usize = 24;
-/// Rows of a window, whatever they are of.
+/// Rows of a window, of any kind.
 const MOST_DEVICE_ROWS: usize = 200;
 
-/// Whom a row is of.
+/// The identity of a row.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(default)]
 pub struct WriterId {
@@ -30,11 +30,11 @@ pub struct WriterId {
     pub program: String,
     /// Its container or unit; empty if it has none.
     pub container: String,
-    /// The file, with N for numbers; what begins with a parenthesis is none; empty if not known.
+    /// The file, with N for numbers; names in parentheses are no files; empty if not known.
     pub file: String,
     /// The device.
     pub device: String,
-    /// Whether its requests serve those of a device above, where they count, too.
+    /// Whether its requests serve those of a device above, which also count them.
     pub below: bool,
 }
 
@@ -68,7 +68,7 @@ impl WriterId {
     }
 }
 
-/// How much of what a row has: bytes and numbers.
+/// The figures of a row: bytes and numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct WriterSums {
@@ -90,7 +90,7 @@ pub struct WriterSums {
     pub read_bytes: u64,
     /// Requests of the device.
     pub requests: u64,
-    /// How often it woke the device after a minute without a request.
+    /// The number of times it woke the device after a minute without a request.
     pub wakes: u64,
 }
 
@@ -116,14 +116,14 @@ impl WriterSums {
         self.figures_mut().map(|figure| *figure)
     }
 
-    /// Adds others.
+    /// Adds other figures.
     pub fn add(&mut self, more: &WriterSums) {
         for (own, other) in self.figures_mut().into_iter().zip(more.figures()) {
             *own = own.saturating_add(other);
         }
     }
 
-    /// All that the device wrote, bytes.
+    /// Returns the bytes that the device wrote.
     pub fn written_bytes(&self) -> u64 {
         self.data_bytes.saturating_add(self.journal_bytes).saturating_add(self.metadata_bytes)
     }
@@ -133,14 +133,14 @@ impl WriterSums {
     }
 }
 
-/// Rows of one window, by whose they are.
+/// Rows of one window, by identity.
 pub type WriterRows = BTreeMap<WriterId, WriterSums>;
 
-/// As many rows as an upload may have. The files with most come first, and those that woke a disk;
-/// what is left is added up by program, then by device, then altogether.
+/// Limits rows to those of an upload. The files with most come first, and those that woke a disk;
+/// the others are added up by program, then by device, then all together.
 pub fn bounded(rows: WriterRows) -> WriterRows {
     let rows = fold(rows, MOST_ROWS, WriterId::program_alone);
-    // Files that were kept stay, however many programs wrote more.
+    // Files that were kept stay, even if programs wrote more.
     let rows = fold(rows, MOST_ROWS, |id| match id.file.is_empty() {
         true => id.rest(),
         false => id.clone(),
@@ -148,7 +148,7 @@ pub fn bounded(rows: WriterRows) -> WriterRows {
     fold(rows, MOST_DEVICE_ROWS, |id| WriterId { device: String::new(), ..id.rest() })
 }
 
-/// Keeps `most` rows by what was written and a quarter as many by wakes, and adds each other one to
+/// Keeps `most` rows by bytes written and a quarter as many by wakes, and adds each other one to
 /// the row that `into` names; rows that it names are kept, too.
 fn fold(rows: WriterRows, most: usize, into: impl Fn(&WriterId) -> WriterId) -> WriterRows {
     let first = |most: usize, value: &dyn Fn(&WriterSums) -> u64| {

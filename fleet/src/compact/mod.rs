@@ -1,11 +1,11 @@
 //! `iowhy-fleet compact`: uploads of an hour become one file for each table, or one for each table
-//! and group of hosts where they are many. What a host wrote is checked here, and nowhere after:
-//! queries read only files that compaction made.
+//! and group of hosts if there are many. Data of hosts is checked here, and nowhere after: queries
+//! read only files that compaction made.
 //!
-//! An hour is merged in an order that bears being killed anywhere: new files are written under new
-//! names, then the commit that makes them count. What they replace stays for a while, because
-//! queries read it, and is removed by a later run, as is what a killed run leaves. Merging again
-//! what is merged changes nothing.
+//! An hour is merged in an order that is safe if it is killed anywhere: new files are written under
+//! new names, then the commit that makes them count. Replaced files stay for a while, because
+//! queries read them, and are removed by a later run, as are the files of a killed run. Merging
+//! again changes nothing.
 //!
 //! | where | what |
 //! |---|---|
@@ -13,7 +13,7 @@
 //! | `uploads` | which uploads are merged, and their rows |
 //! | `removal` | removes what was replaced |
 //!
-//! What does not belong here: what is valid in an upload (`upload`).
+//! What does not belong here: the checks of an upload (`upload`).
 
 mod removal;
 mod uploads;
@@ -33,14 +33,14 @@ use object_store::path::Path as ObjectPath;
 use std::collections::{BTreeMap, HashSet};
 use uploads::{KnownRows, SortedUploads};
 
-/// A file of a table is smaller: an hour of 10,000 hosts is about 15 MB.
+/// Bytes of a table's file at most: an hour of 10,000 hosts is about 15 MB.
 const MOST_FILE_BYTES: u64 = 4 << 30;
-/// What was replaced stays so long, seconds: longer than queries may take by default.
+/// Seconds that replaced files stay: longer than queries may take by default.
 pub const GRACE_S: i64 = 900;
 /// Tries against other compactions of the same hour.
 const TRIES: usize = 4;
 
-/// What is merged at once, which bounds memory.
+/// The amounts that are merged at once, which bound memory.
 #[derive(Clone, Copy, Debug)]
 pub struct CompactLimits {
     /// Uploads.
@@ -57,7 +57,7 @@ impl Default for CompactLimits {
     }
 }
 
-/// What a compaction did.
+/// The result of a compaction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CompactReport {
     /// Hours that have a new state.
@@ -68,22 +68,22 @@ pub struct CompactReport {
     pub superseded: usize,
     /// Uploads that were refused, with reasons.
     pub refused: Vec<RefusedUpload>,
-    /// Names of what is among the uploads and can be none. It stays where it is.
+    /// Names among the uploads that can be no uploads. They stay.
     pub strange: Vec<String>,
 }
 
-/// Merges every upload that is there, and removes what was replaced `grace_s` seconds ago.
+/// Merges all uploads of the store, and removes files that were replaced `grace_s` seconds ago.
 ///
 /// # Errors
-/// When the store fails. What was merged until then counts.
+/// Fails if the store fails. Uploads that were merged before count.
 pub async fn compact(place: &Place, grace_s: i64) -> Result<CompactReport> {
     compact_within(place, grace_s, CompactLimits::default()).await
 }
 
-/// The same, with other limits.
+/// Compacts as [`compact`] does, with other limits.
 ///
 /// # Errors
-/// When the store fails. What was merged until then counts.
+/// Fails if the store fails. Uploads that were merged before count.
 pub async fn compact_within(
     place: &Place,
     grace_s: i64,
@@ -94,7 +94,7 @@ pub async fn compact_within(
     let listing = place.listing(INCOMING).await?;
     report.strange = listing.strange;
     for object in listing.objects {
-        // What is in no hour's folder is no upload and has no hour to be refused in.
+        // An object in no hour's folder is no upload and has no hour to be refused in.
         match hour_of(object.location.as_ref()) {
             Some(hour) => hours.entry(hour).or_default().push(object),
             None => report.strange.push(object.location.filename().unwrap_or_default().to_owned()),
@@ -158,14 +158,14 @@ async fn merge_hour(
     Ok(())
 }
 
-/// The group of the first upload's host; every host where its name is none.
+/// Returns the group of the first upload's host; the group of all hosts if its name is none.
 fn group_of(before: &HourCommit, objects: &[ObjectMeta]) -> HostGroup {
     let name = objects.first().and_then(|object| UploadName::parse(object.location.as_ref()));
     let host_id = name.map(|name| name.host_id).unwrap_or_default();
     before.groups.iter().find(|group| group.has(&host_id)).cloned().unwrap_or_default()
 }
 
-/// How many of the first objects are of the group. What is no upload is in each.
+/// Returns how many of the first objects are of the group. An object that is no upload is in each.
 fn part(group: &HostGroup, objects: &[ObjectMeta], most: usize) -> usize {
     let is_of = |object: &&ObjectMeta| {
         let name = UploadName::parse(object.location.as_ref());
@@ -272,7 +272,7 @@ async fn put(
 /// Writes an hour that nothing was known of, from these uploads.
 ///
 /// # Errors
-/// When the store fails, or the hour has a state already.
+/// Fails if the store fails, or the hour has a state already.
 pub async fn write_hour(place: &Place, hour: FleetHour, rows: FleetRows) -> Result<HourCommit> {
     let mut commit = HourCommit {
         version: LAYOUT_VERSION,

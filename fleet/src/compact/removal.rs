@@ -1,7 +1,7 @@
-//! Removes files and commits that were replaced, and what killed runs left, once nobody reads them
+//! Removes files and commits that were replaced, and those of killed runs, once nobody reads them
 //! any more.
 //!
-//! What does not belong here: what replaces them.
+//! What does not belong here: the files that replace them.
 
 use crate::clock::FleetHour;
 use crate::commit::{self, HourCommit};
@@ -16,10 +16,10 @@ use std::collections::{BTreeMap, HashSet};
 /// The states of an hour with their commits, the oldest first.
 type HourStates = Vec<(u32, ObjectMeta)>;
 
-/// Removes what was replaced before a time, of hours that were touched or have several states.
+/// Removes files replaced before a time, of hours that were touched or have several states.
 ///
 /// # Errors
-/// When the store fails.
+/// Fails if the store fails.
 pub(super) async fn remove_replaced(
     place: &Place,
     touched: &HashSet<FleetHour>,
@@ -53,7 +53,7 @@ async fn remove_of_hour(
     let Some((newest, _)) = live.last() else { return Ok(()) };
     let mut counts: HashSet<ObjectPath> = HashSet::new();
     for (_, object) in live {
-        // Gone: somebody else is at it.
+        // It is gone: another compaction removes it.
         let state = commit::read(place, hour, &object.location).await?;
         let Some(HourCommit { files, .. }) = state else { return Ok(()) };
         counts.extend(files.iter().map(|file| place.path(&file.path)));

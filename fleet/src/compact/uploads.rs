@@ -1,4 +1,4 @@
-//! Uploads of an hour: which are merged, which are known or refused, and their rows.
+//! Uploads of an hour: the choice of those to merge, known or refused ones, and their rows.
 //!
 //! What does not belong here: files.
 
@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 /// Uploads that are read at the same time.
 const READS_AT_ONCE: usize = 64;
 
-/// What a group of hosts has already in an hour.
+/// The windows and incidents of a group of hosts that an hour has already.
 #[derive(Default)]
 pub(super) struct KnownRows {
     minutes: HashMap<RowOrigin, u8>,
@@ -62,16 +62,16 @@ impl KnownRows {
     }
 }
 
-/// Uploads of an hour by what becomes of them.
+/// Uploads of an hour, by their treatment.
 #[derive(Default)]
 pub(super) struct SortedUploads {
     /// The rows of those to merge.
     pub rows: FleetRows,
     /// Hosts and windows of these rows: older ones are replaced.
     pub replaced: HashSet<RowOrigin>,
-    /// How many are merged.
+    /// The number of merged uploads.
     pub merged: usize,
-    /// How many are known, or have fewer minutes than others.
+    /// The number of uploads that are known, or have fewer minutes than others.
     pub superseded: usize,
     pub refused: Vec<RefusedUpload>,
     /// The names of all of these.
@@ -79,7 +79,7 @@ pub(super) struct SortedUploads {
 }
 
 impl SortedUploads {
-    /// Reads uploads, at least one, until their rows have so many bytes.
+    /// Reads uploads, at least one, until their rows have `most_bytes`.
     pub async fn read(
         place: &Place,
         objects: &[ObjectMeta],
@@ -147,7 +147,7 @@ struct UploadCandidate<'a> {
     object: &'a ObjectMeta,
 }
 
-/// What becomes of the uploads of one window, or of one incident.
+/// The choice among the uploads of one window, or of one incident.
 #[derive(Default)]
 struct UploadChoice {
     /// The one to merge, with the difference of the clocks, seconds.
@@ -157,7 +157,7 @@ struct UploadChoice {
     done: Vec<ObjectPath>,
 }
 
-/// Of several uploads of one window, the valid one with the most minutes.
+/// Chooses, of several uploads of one window, the valid one with the most minutes.
 async fn first_valid(
     place: &Place,
     mut candidates: Vec<UploadCandidate<'_>>,
@@ -184,7 +184,7 @@ async fn first_valid(
     Ok(choice)
 }
 
-/// The name of an upload that is worth reading, or what is wrong with it.
+/// Returns the name of an upload that is worth reading, or the reason for its refusal.
 fn acceptable(object: &ObjectMeta) -> std::result::Result<UploadName, &'static str> {
     let name = UploadName::parse(object.location.as_ref()).ok_or("has no name of an upload")?;
     if object.size > MOST_OBJECT_BYTES {

@@ -43,11 +43,11 @@ use std::sync::Arc;
 use tonic::service::Routes;
 use tonic::transport::{Channel, Server};
 
-/// An executor that is not heard of for so long is lost, seconds.
+/// Seconds without a heartbeat after which an executor is lost.
 const LOST_AFTER_S: u64 = 20;
-/// How often an executor says that it is there, seconds.
+/// The interval of an executor's heartbeats, seconds.
 const HEARTBEAT_S: u64 = 5;
-/// Failures of a stage or task that a query bears: at the first one it is given up.
+/// Failures of a stage or task at which a query is given up: the first one.
 const ONE_FAILURE: usize = 1;
 /// Bytes of a message: a plan that names the files of a year.
 const MOST_MESSAGE_BYTES: u32 = 64 << 20;
@@ -95,16 +95,16 @@ async fn connect(scheduler: &str, tls: Option<&Arc<ClusterTls>>) -> Result<Chann
     endpoint.connect().await.map_err(|error| failed(&error))
 }
 
-/// Whether a scheduler is there.
+/// Returns whether the scheduler answers.
 pub(super) async fn answers(scheduler: &str, tls: Option<&Arc<ClusterTls>>) -> bool {
     connect(scheduler, tls).await.is_ok()
 }
 
-/// Ends the query of `plan` that a cluster was given, if it is still there: its tasks would keep
-/// their slots of the executors, also where they wait for one that is lost.
+/// Ends the query of `plan` on a cluster, if it still runs: its tasks would keep their slots of the
+/// executors, even if they wait for one that is lost.
 ///
 /// # Errors
-/// When the scheduler cannot be reached, or refuses.
+/// Fails if the scheduler cannot be reached, or refuses.
 pub async fn cancel(
     scheduler: &str,
     tls: Option<&Arc<ClusterTls>>,
@@ -121,7 +121,7 @@ pub async fn cancel(
 /// Runs a scheduler until it is ended.
 ///
 /// # Errors
-/// When it cannot listen there.
+/// Fails if it cannot listen there.
 pub async fn run_scheduler(
     stores: Arc<FleetStores>,
     address: SocketAddr,
@@ -144,7 +144,7 @@ pub async fn run_scheduler(
     }
 }
 
-/// The scheduler's service as Ballista has it, with certificates on both sides of each connection.
+/// Serves the scheduler as Ballista does, with certificates on both sides of each connection.
 async fn serve_encrypted(
     address: SocketAddr,
     server: FleetScheduler,
@@ -201,8 +201,8 @@ fn scheduler_config(
 
 type FleetScheduler = SchedulerServer<LogicalPlanNode, PhysicalPlanNode>;
 
-/// Ends every query that runs when an executor is lost; its client runs it again. What is repaired
-/// within a query can have rows twice: a join of which one executor was killed counted 13 % more.
+/// Ends every query that runs when an executor is lost; its client runs it again. A query that is
+/// repaired can have rows twice: a join of which one executor was killed counted 13 % more.
 async fn give_up_lost(server: FleetScheduler) -> Result<()> {
     let events = server.cluster_state_events().await;
     let mut events = events.map_err(|error| failed("scheduler", error))?;
@@ -219,10 +219,10 @@ async fn give_up_lost(server: FleetScheduler) -> Result<()> {
     Err(failed("scheduler", "it hears nothing of its executors any more"))
 }
 
-/// How an executor is reached and what it may use.
+/// The addresses and limits of an executor.
 #[derive(Clone, Debug)]
 pub struct ExecutorOptions {
-    /// Where it listens, for its own data and for the scheduler.
+    /// The address on which it listens, for its own data and for the scheduler.
     pub bind: IpAddr,
     /// The port for its data.
     pub port: u16,
@@ -236,7 +236,7 @@ pub struct ExecutorOptions {
     pub slots: usize,
     /// Memory of all tasks, bytes.
     pub memory_bytes: u64,
-    /// Where what passes between the stages of a query is kept.
+    /// The directory for data that passes between the stages of a query.
     pub folder: Option<PathBuf>,
     /// Its certificates.
     pub tls: Option<Arc<ClusterTls>>,
@@ -261,7 +261,7 @@ fn encrypted_flight(tls: Arc<ClusterTls>) -> Arc<ArrowFlightServerProvider> {
 /// Runs an executor until it is ended.
 ///
 /// # Errors
-/// When it cannot listen there, or does not reach the scheduler.
+/// Fails if it cannot listen there, or does not reach the scheduler.
 pub async fn run_executor(stores: Arc<FleetStores>, options: ExecutorOptions) -> Result<()> {
     let mut registry = BallistaFunctionRegistry::default();
     for function in functions::scalars() {

@@ -1,15 +1,15 @@
-//! What this process uses of the machine's memory: a limit that holds for what no pool counts.
+//! The memory that this process uses: a limit that includes memory outside of any pool.
 //!
-//! What does not belong here: memory that queries ask for.
+//! What does not belong here: memory that queries request.
 
 use std::time::Duration;
 
 /// Bytes of a page of memory, as the kernel counts them here.
 const PAGE_BYTES: usize = 4096;
-/// How often it is looked at.
+/// The interval of sampling it.
 const PERIOD: Duration = Duration::from_millis(50);
 
-/// Memory of this process, bytes; 0 where the kernel does not say it.
+/// Returns the memory of this process, bytes; 0 if the kernel does not report it.
 pub(super) fn resident_bytes() -> usize {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages = text.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok());

@@ -42,36 +42,36 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 use tls::ClusterTls;
 
-/// How often a query is run whose files are merged meanwhile.
+/// Tries of a query whose files are merged while it runs.
 const TRIES: usize = 3;
-/// How often a query is run that a cluster loses: once when what an executor had is missing, once
-/// more when it is known that the executor is lost.
+/// Tries of a query that a cluster loses: one fails when the data of an executor is missing,
+/// another when the executor is known to be lost.
 const CLUSTER_TRIES: usize = 5;
 
-/// Which part of a query's memory its answer may take: it is there as rows, joined and as text.
+/// The divisor of a query's memory that gives its answer's: it exists as rows, joined and as text.
 const ANSWER_PART: usize = 4;
-/// What this process may use beside a query's memory, bytes.
+/// Memory that this process may use in addition to a query's, bytes.
 const MEMORY_SLACK_BYTES: usize = 200_000_000;
 
-/// How long a scheduler may take to end a query, or to say that it is there.
+/// The time that a scheduler may take to end a query, or to answer.
 const SCHEDULER_PATIENCE: Duration = Duration::from_secs(5);
-/// How long a query that a cluster lost waits before it is run again.
+/// The time that a query waits before it is run again, after a cluster lost it.
 const LOST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Where and over what queries run.
+/// The place and the time of queries.
 #[derive(Clone, Debug)]
 pub struct EngineOptions {
-    /// From when on, seconds since 1970.
+    /// The beginning of the time, seconds since 1970.
     pub from_s: i64,
-    /// Until before when.
+    /// The end of the time, which does not belong to it.
     pub until_s: i64,
     /// The scheduler of a cluster, `df://host:50050`; this process without it.
     pub cluster: Option<String>,
-    /// What the cluster is believed by, and believes this client by.
+    /// The certificates by which the cluster and this client identify each other.
     pub tls: Option<Arc<ClusterTls>>,
-    /// Memory of a query in this process, bytes; what does not fit goes to disk.
+    /// Memory of a query in this process, bytes; data that does not fit is written to disk.
     pub memory_bytes: usize,
-    /// How long a query may take.
+    /// The time that a query may take.
     pub patience: Duration,
 }
 
@@ -107,10 +107,10 @@ pub struct QueryAnswer {
 }
 
 impl FleetEngine {
-    /// Reads which files count.
+    /// Reads the commits of the time.
     ///
     /// # Errors
-    /// When they cannot be read, or there are none in that time.
+    /// Fails if they cannot be read, or there are none in that time.
     pub async fn open(
         stores: Arc<FleetStores>,
         place: Place,
@@ -138,16 +138,16 @@ impl FleetEngine {
     /// The states of the hours that queries see.
     ///
     /// # Errors
-    /// When a thread has failed.
+    /// Fails if a thread has failed.
     pub fn commits(&self) -> Result<Arc<Vec<HourCommit>>> {
         let commits = self.commits.lock().map_err(|_| FleetError::new("a thread has failed"))?;
         Ok(Arc::clone(&commits))
     }
 
-    /// When the hours begin and end that queries see, seconds since 1970.
+    /// Returns the beginning and end of the hours that queries see, seconds since 1970.
     ///
     /// # Errors
-    /// When a thread has failed.
+    /// Fails if a thread has failed.
     pub fn time(&self) -> Result<(i64, i64)> {
         let commits = self.commits()?;
         let first = commits.first().map_or(0, |commit| commit.hour().begin_s());
@@ -155,7 +155,7 @@ impl FleetEngine {
         Ok((first.max(self.options.from_s), last.min(self.options.until_s)))
     }
 
-    /// What was read of the stores by this process.
+    /// Returns the counts of reads from the stores by this process.
     pub fn counts(&self) -> Arc<ReadCounts> {
         self.stores.counts()
     }
@@ -196,11 +196,12 @@ impl FleetEngine {
         Ok(context)
     }
 
-    /// The answer to a query, which can only read. A query whose files were merged while it ran is
-    /// run again with the new ones, and so is one that a cluster lost.
+    /// Returns the answer to a query, which can only read. A query whose files were merged while it
+    /// ran is run again with the new ones, and so is one that a cluster lost.
     ///
     /// # Errors
-    /// When it is wrong, needs more memory or time than there is, or the store or cluster fails.
+    /// Fails if the query is wrong or needs more memory or time than allowed, or if the store or
+    /// cluster fails.
     pub async fn query(&self, sql: &str) -> Result<QueryAnswer> {
         let until = Instant::now() + self.options.patience;
         let most = memory::resident_bytes()
@@ -210,7 +211,7 @@ impl FleetEngine {
         loop {
             tries += 1;
             let sent = Arc::default();
-            // What a query does between two waits is not seen by a timer of its own task.
+            // The timers are in another task than the query, which may not yield for long.
             let answer = tokio::select! {
                 answer = self.query_once(sql, &sent) => answer?,
                 () = tokio::time::sleep_until(until.into()) => {
@@ -241,8 +242,8 @@ impl FleetEngine {
             .transient()
     }
 
-    /// Whether the cluster failed at a query that may be right: its scheduler still answers. The
-    /// error's words do not tell a scheduler that is gone from an executor that is.
+    /// Returns whether the cluster failed at a query that may be right: its scheduler still
+    /// answers. The error's text does not distinguish a lost scheduler from a lost executor.
     async fn is_lost(&self, error: &DataFusionError) -> bool {
         let is_wrong = matches!(
             error.find_root(),
@@ -265,7 +266,7 @@ impl FleetEngine {
         let text = error.strip_backtrace();
         let hint = match self.options.tls {
             Some(_) => "the logs of the executors say what happened to them",
-            // Nodes with certificates answer others with what is no HTTP.
+            // Nodes with certificates answer other clients with bytes that are no HTTP.
             None => "the logs of the executors, or --tls if they have certificates",
         };
         FleetError::new(format!("failed to run the query {CLUSTER_TRIES} times: {text}"))
@@ -273,7 +274,7 @@ impl FleetEngine {
             .transient()
     }
 
-    /// Ends on the cluster what is left of a query.
+    /// Ends the query on the cluster.
     async fn cancel(&self, sent: &SentPlan) {
         if let (Some(scheduler), Some(plan)) = (&self.options.cluster, sent.get()) {
             let cancelled = cluster::cancel(scheduler, self.options.tls.as_ref(), plan.as_ref());
@@ -300,10 +301,10 @@ impl FleetEngine {
         Ok((&mut task.0).await.unwrap_or_else(failed))
     }
 
-    /// How a query would run, as text.
+    /// Returns the plan of a query, as text.
     ///
     /// # Errors
-    /// When it is wrong.
+    /// Fails if the query is wrong.
     pub async fn explain(&self, sql: &str) -> Result<QueryAnswer> {
         self.query(&format!("EXPLAIN {sql}")).await
     }
@@ -312,7 +313,7 @@ impl FleetEngine {
 /// The plan of a query that runs.
 type SentPlan = OnceLock<Arc<dyn ExecutionPlan>>;
 
-/// A task that ends with whoever waits for it.
+/// A task that ends when its waiter is dropped.
 struct QueryTask(tokio::task::JoinHandle<std::result::Result<QueryAnswer, DataFusionError>>);
 
 impl Drop for QueryTask {
@@ -350,7 +351,7 @@ async fn run(
         }
         batches.push(batch);
     }
-    // What a query returns may name its columns anew.
+    // A query may rename the columns of its result.
     if let Some(batch) = batches.first() {
         schema = batch.schema();
     }
@@ -358,10 +359,10 @@ async fn run(
     Ok(QueryAnswer { schema, rows })
 }
 
-/// What queries run in: stores that open themselves, and bounded memory.
+/// Makes the environment of queries: stores that open themselves, and bounded memory.
 ///
 /// # Errors
-/// When there is no folder for what does not fit.
+/// Fails if there is no directory for data that does not fit.
 pub fn runtime(stores: Arc<FleetStores>, memory_bytes: Option<usize>) -> Result<Arc<RuntimeEnv>> {
     let mut builder = RuntimeEnvBuilder::new().with_object_store_registry(stores);
     if let Some(bytes) = memory_bytes {
@@ -391,20 +392,20 @@ fn query_error(error: &DataFusionError) -> FleetError {
     }
 }
 
-/// Whether nobody answered at the address of a scheduler.
+/// Returns whether nothing answered at the address of a scheduler.
 fn is_unreachable(text: &str) -> bool {
     ["transport error", "Transport", "Connection refused", "tcp connect"]
         .iter()
         .any(|it| text.contains(it))
 }
 
-/// Whether a file was gone: merged into another one since it was named.
+/// Returns whether a file is gone: merged into another one since it was named.
 fn is_gone(error: &DataFusionError) -> bool {
     match error.find_root() {
         DataFusionError::ObjectStore(error) => {
             matches!(error.as_ref(), object_store::Error::NotFound { .. })
         }
-        // A cluster's executor says it in words.
+        // An executor of a cluster reports it as text.
         other => {
             let text = other.to_string();
             text.contains("Object at location") && text.contains("not found")

@@ -1,7 +1,7 @@
 //! A table of the fleet for DataFusion: exactly the files that commits name, with their sizes, so
 //! nothing is listed and nothing else is read. It travels to a cluster's scheduler as JSON.
 //!
-//! What does not belong here: which commits there are.
+//! What does not belong here: the choice of commits.
 
 use crate::clock::FleetHour;
 use crate::commit::HourCommit;
@@ -50,7 +50,7 @@ struct ProvidedFile {
     hour_s: i64,
 }
 
-/// What travels of a table.
+/// The description of a table that is sent to a scheduler.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct TableRecipe {
     table: String,
@@ -126,7 +126,7 @@ impl FleetTableProvider {
         for filter in filters {
             let filter =
                 state.create_physical_expr(filter.clone(), &schema.clone().to_dfschema()?)?;
-            // What says nothing of the hour keeps every file.
+            // A filter that says nothing of the hour keeps every file.
             let builder = PruningPredicateBuilder::new().with_file_schema(Arc::clone(&schema));
             let Ok(predicate) = builder.try_build(filter) else { continue };
             let kept = predicate.prune(&HourStatistics { files: &self.recipe.files })?;
@@ -150,7 +150,7 @@ impl FleetTableProvider {
     }
 }
 
-/// What the hours of files say of `date`, `hour` and `time`.
+/// The bounds of `date`, `hour` and `time` by the hours of files.
 struct HourStatistics<'a> {
     files: &'a [ProvidedFile],
 }
@@ -211,7 +211,7 @@ impl TableProvider for FleetTableProvider {
         &self,
         filters: &[&Expr],
     ) -> Result<Vec<TableProviderFilterPushDown>> {
-        // Hours, row groups and pages are skipped by them; what is left is filtered above.
+        // Hours, row groups and pages are skipped by them; the remaining rows are filtered above.
         Ok(vec![TableProviderFilterPushDown::Inexact; filters.len()])
     }
 
@@ -244,7 +244,7 @@ impl TableProvider for FleetTableProvider {
     }
 }
 
-/// Brings a table of the fleet to a scheduler, and everything else as Ballista does.
+/// Encodes tables of the fleet for a scheduler, and everything else as Ballista does.
 #[derive(Debug, Default)]
 pub struct FleetCodec {
     inner: BallistaLogicalExtensionCodec,

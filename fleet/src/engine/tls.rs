@@ -1,11 +1,11 @@
 //! Certificates of a cluster. One authority signs them all, and every connection shows one on both
-//! sides. A node's certificate has the name [`NODE_NAME`]: only what shows it is believed to be a
+//! sides. A node's certificate has the name [`NODE_NAME`]: only its holder is accepted as a
 //! scheduler or an executor, so that a client cannot take the place of one.
 //!
 //! The name is that of a role and not of a machine, since executors come and go with addresses of
 //! their own.
 //!
-//! What does not belong here: making certificates, and what a cluster does.
+//! What does not belong here: making certificates, and the cluster's services.
 
 use crate::error::{FleetContext, FleetError, Result};
 use crate::store::read_secret;
@@ -37,10 +37,10 @@ const NODE_CALLS: [&str; 5] = [
     "UpdateTaskStatus",
     "ExecutorStopped",
 ];
-/// More is no certificate.
+/// Bytes of a certificate or key at most.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// What a node or a client shows to others, and what it believes them by.
+/// The certificate of a node or a client, and the authority that it trusts.
 #[derive(Clone)]
 pub struct ClusterTls {
     authority: Certificate,
@@ -54,10 +54,10 @@ impl std::fmt::Debug for ClusterTls {
 }
 
 impl ClusterTls {
-    /// The certificates in a directory: `ca.crt`, `tls.crt` and `tls.key`.
+    /// Reads the certificates in a directory: `ca.crt`, `tls.crt` and `tls.key`.
     ///
     /// # Errors
-    /// When one cannot be read or is none, or others may read the key.
+    /// Fails if one cannot be read or is not valid, or if others may read the key.
     pub fn load(folder: &Path) -> Result<ClusterTls> {
         let [authority, own, key] = FILES.map(|name| folder.join(name));
         let read = |path: &Path| {
@@ -83,14 +83,14 @@ impl ClusterTls {
         Ok(tls)
     }
 
-    /// How a server shows itself, and what it asks of those that connect.
+    /// Returns a server's TLS settings: its certificate, and the authority of its clients.
     pub(super) fn server(&self) -> ServerTlsConfig {
         ServerTlsConfig::new()
             .identity(self.identity.clone())
             .client_ca_root(self.authority.clone())
     }
 
-    /// How a client shows itself, and that it speaks to nodes only.
+    /// Returns a client's TLS settings: its certificate, and that it only connects to nodes.
     fn client(&self) -> ClientTlsConfig {
         ClientTlsConfig::new()
             .identity(self.identity.clone())
@@ -131,7 +131,7 @@ fn is_node(certificate: &CertificateDer<'_>) -> bool {
     }
 }
 
-/// Refuses a client what only executors may do, and says to the scheduler who calls it.
+/// Refuses clients the calls of executors, and tells the scheduler who calls it.
 pub(super) async fn check_role(mut request: Request, next: Next) -> Response {
     let peer = request.extensions().get::<TlsConnectInfo<TcpConnectInfo>>().cloned();
     let call = request.uri().path().rsplit('/').next().unwrap_or_default();

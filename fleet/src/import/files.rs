@@ -1,6 +1,6 @@
 //! Rows of CSV and Parquet files as texts.
 //!
-//! What does not belong here: what a row means.
+//! What does not belong here: the meaning of a row.
 
 use super::samples::SampleWindows;
 use super::{ColumnMapping, FileColumns};
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 /// Files of an import.
 const MOST_FILES: usize = 1_000_000;
-/// Folders are that deep.
+/// The depth of folders at most.
 const MOST_DEPTH: usize = 16;
 
 /// The files that are named, and those in the directories that are named, in order. Links in

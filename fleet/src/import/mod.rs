@@ -1,6 +1,6 @@
 //! `iowhy-fleet import`: time series of drives that other programs recorded, as tables of a fleet:
-//! CSV and Parquet files with named columns. What they do not say is null, and drives of one host
-//! are siblings where models are not known.
+//! CSV and Parquet files with named columns. Data that they lack is null, and drives of one host
+//! are siblings if models are not known.
 //!
 //! | where | what |
 //! |---|---|
@@ -36,12 +36,12 @@ const NUMBERS: [&str; 9] = [
 /// Parts of the name of a text.
 const MOST_PARTS: usize = 8;
 
-/// Where a part of a value is.
+/// The source of a part of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum ValuePart {
     /// The column of this name.
     Column(String),
-    /// This text.
+    /// The text itself, the same for all rows.
     Text(String),
     /// The name of the folder so many levels above the file.
     Folder(usize),
@@ -65,7 +65,7 @@ impl ValuePart {
     }
 }
 
-/// Which column is what.
+/// The column or text of each name.
 #[derive(Clone, Debug)]
 pub struct ColumnMapping {
     given: HashMap<&'static str, Vec<ValuePart>>,
@@ -74,11 +74,11 @@ pub struct ColumnMapping {
 }
 
 impl ColumnMapping {
-    /// What the command line says: `NAME=COLUMN`, the time between samples in seconds, and the
-    /// bytes of a request where only throughput is known.
+    /// Parses the command line: `NAME=COLUMN`, the time between samples in seconds, and the bytes
+    /// of a request where only throughput is known.
     ///
     /// # Errors
-    /// When a name is not known, or something is no column.
+    /// Fails if a name is not known, or a text is no column.
     pub fn from_args(map: &[String], every_s: i64, request_bytes: u64) -> Result<ColumnMapping> {
         let mut given = HashMap::new();
         for text in map {
@@ -103,17 +103,17 @@ impl ColumnMapping {
     }
 }
 
-/// How the values of one file's rows are made of its columns.
+/// The columns from which the values of one file's rows are made.
 #[derive(Debug)]
 struct FileColumns {
-    /// Of each of [`TEXTS`]: its parts, each a column's place or a text.
+    /// For each of [`TEXTS`] its parts, each a column's place or a text.
     texts: Vec<Vec<std::result::Result<usize, String>>>,
     /// The column of each of [`NUMBERS`].
     numbers: [Option<usize>; NUMBERS.len()],
 }
 
 impl FileColumns {
-    /// Those of a file with these columns.
+    /// Finds the columns in a file with these columns.
     fn new(mapping: &ColumnMapping, path: &Path, columns: &[String]) -> Result<FileColumns> {
         let place = |name: &str| columns.iter().position(|column| column == name);
         let missing = |name: &str| {
@@ -176,16 +176,16 @@ impl FileColumns {
     }
 }
 
-/// What was imported, and what was not.
+/// The counts of imported and skipped samples.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ImportReport {
     /// Files that were read.
     pub files: u64,
     /// Samples that were taken.
     pub samples: u64,
-    /// Samples without a latency or without requests: nothing to compare.
+    /// Samples without a latency or without requests, which cannot be compared.
     pub empty: u64,
-    /// Samples that were there already.
+    /// Samples that were read before.
     pub doubled: u64,
     /// Rows that could not be read.
     pub broken: u64,
@@ -215,11 +215,11 @@ impl ImportReport {
     }
 }
 
-/// Imports files and what is in directories. Hours that the place has already are not touched.
+/// Imports files, and those in directories. Hours that the place has already are not changed.
 ///
 /// # Errors
-/// When a file cannot be read or lacks a column, when nothing is in them, or the store fails or has
-/// an hour already.
+/// Fails if a file cannot be read or lacks a column, if the files are empty, or if the store fails
+/// or has an hour already.
 pub async fn import(
     place: &Place,
     paths: &[PathBuf],
@@ -288,7 +288,7 @@ mod tests {
         let report = import(&place, &paths, &mapping(&map).unwrap()).await.unwrap();
         assert_eq!((report.samples, report.hours, report.drives), (240, 1, 1), "{report:?}");
         assert_eq!((report.doubled, report.empty, report.broken), (1, 1, 2), "{report:?}");
-        // Once more: the hour is there.
+        // Again: the hour exists already.
         assert!(import(&place, &paths, &mapping(&map).unwrap()).await.is_err());
     }
 }

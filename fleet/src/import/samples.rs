@@ -1,7 +1,7 @@
 //! Samples become windows of ten minutes, and windows become the tables' hours.
 //!
-//! A sample that is stamped with a time tells of the time before it. Its mean latency counts for
-//! all of its requests: in the histogram, they are in one bin; their sum is exact.
+//! A sample with a time covers the time before it. Its mean latency counts for all of its requests:
+//! in the histogram, they are in one bin; their sum is exact.
 //!
 //! What does not belong here: files.
 
@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 const MOST_WINDOWS: usize = 6_000_000;
 /// Bytes of a name.
 const MOST_NAME: usize = 500;
-/// A request that takes longer is a mistake in the data, ns: a day.
+/// The latency beyond which a sample is a mistake in the data, ns: a day.
 const MOST_LATENCY_NS: f64 = 86_400e9;
 /// Requests or bytes of a sample beyond which it is a mistake.
 const MOST_COUNT: f64 = 1e15;
@@ -29,11 +29,11 @@ const MOST_COUNT: f64 = 1e15;
 #[derive(Default)]
 struct SampleWindow {
     flow: UploadFlow,
-    /// Which samples it has, by when they begin in it, seconds.
+    /// The beginnings of the samples in it, seconds from its own.
     seen: Vec<u16>,
 }
 
-/// Everything that was read.
+/// All samples that were read.
 pub(super) struct SampleWindows {
     pub report: ImportReport,
     every_s: i64,
@@ -183,7 +183,7 @@ impl SampleWindows {
         for (name, text) in names.iter_mut().zip(self.key.split('\n')) {
             text.clone_into(name);
         }
-        // A name with a line's end would be taken for two.
+        // A name with a newline would be taken for two.
         let is_whole = self.key.matches('\n').count() == TEXTS.len();
         let fits = is_whole && names.iter().all(|name| name.len() <= MOST_NAME);
         if names[0].is_empty() || names[1].is_empty() || !fits {

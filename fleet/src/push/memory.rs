@@ -1,5 +1,5 @@
-//! What was sent: a file in the uploader's own directory. Losing it costs time only: what is sent
-//! again has the same name, and compaction knows it.
+//! The record of sent data: a file in the uploader's own directory. Losing it costs only time: data
+//! that is sent again has the same name, and compaction knows it.
 //!
 //! What does not belong here: deciding what is sent.
 
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 #[derive(Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 struct SentThings {
-    /// To which place, and of which host: of another one nothing was sent.
+    /// The place and the host of the record; of others, nothing was sent.
     place: String,
     host_id: String,
     /// Minutes by window.
@@ -22,18 +22,18 @@ struct SentThings {
     incidents: BTreeSet<u32>,
 }
 
-/// What was sent.
+/// The record of sent windows and incidents.
 pub struct PushMemory {
     path: PathBuf,
     sent: SentThings,
 }
 
 impl PushMemory {
-    /// What the directory says was sent by this host to this place. A file that cannot be
-    /// understood says nothing.
+    /// Reads the record of this host and place from the directory. A file that cannot be parsed
+    /// counts as empty.
     ///
     /// # Errors
-    /// When the directory cannot be made.
+    /// Fails if the directory cannot be made.
     pub fn open(directory: &Path, host_id: &str, place: &Place) -> Result<PushMemory> {
         fs::create_dir_all(directory).context(|| format!("make {}", directory.display()))?;
         let path = directory.join("sent.json");
@@ -57,19 +57,19 @@ impl PushMemory {
         self.sent.incidents.contains(&number)
     }
 
-    /// So many minutes of a window were sent.
+    /// Records that `minutes` of a window were sent.
     ///
     /// # Errors
-    /// When that cannot be written down.
+    /// Fails if the record cannot be written.
     pub fn add_window(&mut self, window_s: i64, minutes: u8) -> Result<()> {
         self.sent.windows.insert(window_s, minutes);
         self.save()
     }
 
-    /// An incident was sent.
+    /// Records that an incident was sent.
     ///
     /// # Errors
-    /// When that cannot be written down.
+    /// Fails if the record cannot be written.
     pub fn add_incident(&mut self, number: u32) -> Result<()> {
         self.sent.incidents.insert(number);
         self.save()
@@ -78,7 +78,7 @@ impl PushMemory {
     /// Forgets windows that are not sent any more.
     ///
     /// # Errors
-    /// When that cannot be written down.
+    /// Fails if the record cannot be written.
     pub fn forget_before(&mut self, from_s: i64) -> Result<()> {
         let later = self.sent.windows.split_off(&from_s);
         match std::mem::replace(&mut self.sent.windows, later).is_empty() {

@@ -1,5 +1,5 @@
-//! `iowhy-fleet push`: sends what the recorder has and the store has not. It needs no privileges
-//! but to read the recorder's directory, and goes on where it was ended, after seconds or days.
+//! `iowhy-fleet push`: sends the recorder's data that the store lacks. It needs no privileges
+//! except to read the recorder's directory, and goes on where it was ended, after seconds or days.
 //!
 //! | where | what |
 //! |---|---|
@@ -26,9 +26,9 @@ use pace::PushPace;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A window is sent so long after its end, seconds: its last minute is on disk by then.
+/// Seconds after its end at which a window is sent: its last minute is on disk by then.
 const SETTLE_S: i64 = 120;
-/// Windows that are older are not sent: the recorder keeps a month.
+/// The age of the oldest windows that are sent, seconds: the recorder keeps a month.
 const MOST_AGE_S: i64 = 35 * 24 * 3600;
 
 /// Which incidents are sent with their recordings.
@@ -42,32 +42,32 @@ pub enum RecordingChoice {
     All,
 }
 
-/// What is sent from where, and how.
+/// The source, the choice and the limits of an upload.
 #[derive(Clone, Debug)]
 pub struct PushPlan {
     /// The recorder's state directory.
     pub spool: PathBuf,
-    /// Where this remembers what was sent.
+    /// The directory that remembers what was sent.
     pub state: PathBuf,
     /// The root of the host's files: `/`.
     pub root: PathBuf,
-    /// The host's name; that of the kernel without it.
+    /// The host's name; the kernel's without it.
     pub host: Option<String>,
     /// Its rack.
     pub rack: String,
-    /// Which recordings are sent.
+    /// The choice of recordings.
     pub recordings: RecordingChoice,
     /// Replaces names.
     pub hasher: Option<NameHasher>,
     /// Bytes a second; no limit without it.
     pub bytes_per_second: Option<u64>,
-    /// How long it tries again before it gives up.
+    /// The time that it tries again before it gives up.
     pub patience: Duration,
-    /// What counts as now, seconds since 1970.
+    /// The current time, seconds since 1970.
     pub now_s: i64,
 }
 
-/// What was sent.
+/// The counts of sent data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PushReport {
     /// Windows.
@@ -102,8 +102,8 @@ impl PushPlan {
     /// Sends all that is finished and was not sent, the oldest first.
     ///
     /// # Errors
-    /// When the recorder's files cannot be read, or the store fails for longer than `patience`.
-    /// What was sent until then is not sent again.
+    /// Fails if the recorder's files cannot be read, or the store fails for longer than `patience`.
+    /// Data that was sent before is not sent again.
     pub async fn push(&self, place: &Place) -> Result<PushReport> {
         let files = HostFiles::below(self.root.clone());
         let host = files.host(self.host.as_deref(), &self.rack)?;
@@ -163,7 +163,7 @@ impl PushSender<'_> {
             hasher.redact(upload);
         }
         let path = self.place.path(&upload.name().path());
-        // Inside: a try hours later has another time to compare the clocks by.
+        // Inside the loop: a try hours later needs another time to compare the clocks by.
         let bytes = loop {
             upload.sent_s = now_s();
             let bytes = bytes::Bytes::from(upload.encode()?);
@@ -177,7 +177,7 @@ impl PushSender<'_> {
         Ok(())
     }
 
-    /// Sends the recording first: an incident that is known has all that belongs to it.
+    /// Sends the recording first: an incident that is known has all of its files.
     async fn send_incident(&mut self, host: &UploadHost, stored: &StoredIncident) -> Result<()> {
         let mut incident = stored.incident.clone();
         if self.plan.wants_recording(stored) {
@@ -204,10 +204,11 @@ impl PushSender<'_> {
     }
 }
 
-/// The hours that were not compacted yet and what is in them, for `iowhy-fleet status`.
+/// Returns the hours with uploads that were not compacted yet, and names that are no uploads, for
+/// `iowhy-fleet status`.
 ///
 /// # Errors
-/// When the store cannot be listed.
+/// Fails if the store cannot be listed.
 pub async fn waiting(place: &Place) -> Result<(Vec<(FleetHour, usize)>, Vec<String>)> {
     let mut hours = std::collections::BTreeMap::new();
     let mut listing = place.listing(crate::layout::INCOMING).await?;

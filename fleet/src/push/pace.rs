@@ -1,6 +1,6 @@
-//! Bandwidth and patience: how fast it sends, and how long it waits before another try.
+//! Bandwidth and patience: the rate of sending, and the wait before another try.
 //!
-//! What does not belong here: what is sent.
+//! What does not belong here: the data that is sent.
 
 use crate::error::{FleetError, Result};
 use rand::Rng;
@@ -44,7 +44,7 @@ impl PushPace {
     /// Waits before another try, for a random time: thousands of hosts must not come back at once.
     ///
     /// # Errors
-    /// The error itself, when another try would meet it again or patience is at its end.
+    /// Returns the error if another try would meet it again or patience is at its end.
     pub async fn wait_after(&mut self, error: FleetError) -> Result<()> {
         let since = *self.failing_since.get_or_insert_with(Instant::now);
         let wait = self.next_wait(rand::rng().random());

@@ -1,6 +1,6 @@
 //! Recordings of incidents: directories of files that never change once an incident is complete.
 //!
-//! What does not belong here: which of them are sent.
+//! What does not belong here: the choice of those that are sent.
 
 use super::pace::PushPace;
 use crate::error::{FleetContext, Result};
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 const PART_BYTES: usize = 5 << 20;
 /// Files of a recording; one that has more is sent without the rest.
 const MOST_FILES: usize = 10_000;
-/// How deep folders may be.
+/// The depth of folders at most.
 const MOST_DEPTH: usize = 4;
 
 /// A file to send.
@@ -54,7 +54,7 @@ pub(super) fn files(directory: &Path) -> Vec<RecordingFile> {
 }
 
 impl RecordingFile {
-    /// Sends the file unless the store has it in that size; the bytes that were sent.
+    /// Sends the file unless the store has it in that size; returns the bytes that were sent.
     pub async fn send(&self, place: &Place, to: &ObjectPath, pace: &mut PushPace) -> Result<u64> {
         loop {
             match self.send_once(place, to, pace).await {
@@ -85,7 +85,8 @@ impl RecordingFile {
         match send_parts(upload.as_mut(), first, &mut file, pace).await {
             Ok(bytes) => upload.complete().await.map(|_| bytes).map_err(failed),
             Err(error) => {
-                // What arrived is of no use; a store that fails now forgets it by its own rules.
+                // The part that arrived is of no use; a store that fails now deletes it by its own
+                // rules.
                 let _ = upload.abort().await;
                 Err(failed(error))
             }

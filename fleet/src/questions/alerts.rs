@@ -1,7 +1,7 @@
-//! What is slow and silent, for programs that wake people: what is new since the last time, and
-//! metrics in the OpenMetrics format.
+//! Slow drives and silent hosts, for programs that wake people: the new ones since the last time,
+//! and metrics in the OpenMetrics format.
 //!
-//! What does not belong here: finding it.
+//! What does not belong here: finding them.
 
 use super::cells::DriveHours;
 use super::outliers::OutlierReport;
@@ -14,13 +14,13 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::Path;
 
-/// A file of known alerts is smaller.
+/// Bytes of a file of known alerts at most.
 const MOST_STATE_BYTES: u64 = 64 << 20;
 
-/// What was named the last time.
+/// The alerts of the last time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KnownAlerts {
-    /// Slow drives, batches and silent hosts, each by what identifies it.
+    /// Slow drives, batches and silent hosts, each by its identity.
     known: BTreeSet<String>,
 }
 
@@ -31,10 +31,10 @@ fn drive_key(data: &DriveHours, drive: u32) -> String {
 }
 
 impl KnownAlerts {
-    /// What a file remembers; nothing if there is none yet.
+    /// Reads the alerts in a file; none if there is no file yet.
     ///
     /// # Errors
-    /// When it cannot be read, or is no such file.
+    /// Fails if it cannot be read, or is not such a file.
     pub fn load(path: &Path) -> Result<KnownAlerts> {
         let what = || format!("read {}", path.display());
         match std::fs::metadata(path) {
@@ -52,7 +52,7 @@ impl KnownAlerts {
         serde_json::from_slice(&bytes).context(what)
     }
 
-    /// What is named now.
+    /// Returns the alerts of a report.
     pub fn new(data: &DriveHours, report: &OutlierReport, attendance: &Attendance) -> KnownAlerts {
         let drives = report.drives.iter().map(|slow| drive_key(data, slow.drive));
         let batches = report.batches.iter().map(|batch| {
@@ -63,18 +63,18 @@ impl KnownAlerts {
         KnownAlerts { known: drives.chain(batches).chain(silent).collect() }
     }
 
-    /// How many of these are new, and how many of `before` are gone.
+    /// Returns how many of these are new, and how many of `before` are gone.
     pub fn changes(&self, before: &KnownAlerts) -> (usize, usize) {
         let new = self.known.difference(&before.known).count();
         (new, before.known.difference(&self.known).count())
     }
 
-    /// Whether nothing is named.
+    /// Returns whether there are no alerts.
     pub fn is_empty(&self) -> bool {
         self.known.is_empty()
     }
 
-    /// Takes out of a report what was known before.
+    /// Removes alerts that were known before from a report.
     pub fn hide_in(&self, data: &DriveHours, report: &mut OutlierReport, silent: &mut Attendance) {
         let is_new = |key: &str| !self.known.contains(key);
         report.drives.retain(|slow| is_new(&drive_key(data, slow.drive)));
@@ -85,20 +85,20 @@ impl KnownAlerts {
         silent.silent.retain(|host| is_new(&format!("silent {}", host.host_id)));
     }
 
-    /// Remembers them in a file.
+    /// Writes them to a file.
     ///
     /// # Errors
-    /// When it cannot be written; the old one is then still there.
+    /// Fails if it cannot be written; the old file is then unchanged.
     pub fn save(&self, path: &Path) -> Result<()> {
         let text = serde_json::to_vec(self).context(|| "remember what was named".to_owned())?;
         replace(path, &text)
     }
 }
 
-/// Writes a file whole or not at all.
+/// Writes a file completely or not at all.
 ///
 /// # Errors
-/// When it cannot be written.
+/// Fails if it cannot be written.
 pub fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     let what = || format!("write {}", path.display());
     let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty());
@@ -114,7 +114,7 @@ pub fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     write().inspect_err(|_| drop(std::fs::remove_file(&new))).context(what)
 }
 
-/// A label's value as the format wants it.
+/// Escapes a label's value for the format.
 fn label(text: &str) -> String {
     let mut escaped = String::new();
     for character in text.chars() {

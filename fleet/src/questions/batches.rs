@@ -1,7 +1,8 @@
-//! What is slow as a whole: kernels, firmware, racks and hosts, each against others of its kind.
+//! Batches that are slow as a whole: kernels, firmware, racks and hosts, each against others of its
+//! kind.
 //!
-//! Drives of a host are not independent of each other, so what is counted are hosts: each with the
-//! median of its drives.
+//! Drives of a host are not independent of each other, so hosts are counted: each with the median
+//! of its drives.
 //!
 //! What does not belong here: single drives (`outliers`).
 
@@ -18,15 +19,15 @@ use std::collections::HashMap;
 
 /// Hosts that a kernel, a firmware or a rack needs at least.
 const LEAST_HOSTS: usize = 3;
-/// Drives that a host needs at least: the host of a single one cannot be told from it.
+/// Drives that a host needs at least: a host with a single drive cannot be distinguished from it.
 const LEAST_DRIVES: usize = 2;
-/// A batch that is less than 10 % slower is not named.
+/// The excess below which a batch is not named: 10 %, as a logarithm.
 const LEAST_BATCH_EXCESS: f64 = 0.095;
 
 /// Hosts of each batch with the excesses of their drives.
 type BatchMembers = HashMap<u32, HashMap<u32, Vec<(u32, f64)>>>;
 
-/// What a batch has: the median of each host, and its drives.
+/// The values of a batch: the median of each host, and its drives.
 struct BatchValues {
     hosts: Vec<f64>,
     drives: Vec<u32>,
@@ -91,7 +92,7 @@ pub(super) fn slow_batches(data: &DriveHours, kind: BatchKind, alarms: f64) -> V
     found
 }
 
-/// How many deviations a batch is beyond the others, and how many it must be, if it is.
+/// Returns how many deviations a batch is above the others, and the limit, if it exceeds it.
 fn batch_score(own: &[f64], others: &[f64], tested: usize, alarms: f64) -> Option<(f64, f64)> {
     if own.len() < LEAST_HOSTS || others.len() < LEAST_SIBLINGS {
         return None;
@@ -105,28 +106,28 @@ fn batch_score(own: &[f64], others: &[f64], tested: usize, alarms: f64) -> Optio
     is_slow.then_some((excess / deviation, limit))
 }
 
-/// Racks and hosts: they differ by nature, so each is compared with how far they lie apart.
+/// Racks and hosts: they differ by nature, so each is compared with the spread of all.
 pub(super) struct Batches<'a> {
     pub data: &'a DriveHours,
     /// Hours of each drive with their excess over siblings.
     pub hours: &'a [Vec<HourExcess>],
-    /// How often any of one kind may be named in a healthy fleet.
+    /// The rate at which any of one kind may be named in a healthy fleet.
     pub alarms: f64,
 }
 
-/// A rack or a host with what it has in common.
+/// A rack or a host with the excess that its drives have in common.
 struct WholeExcess {
     name: u32,
     /// The rack of a host.
     rack: u32,
     excess: f64,
-    /// How much that deviates by chance, from the drives in it.
+    /// The deviation of the excess by chance, from the drives in it.
     chance: f64,
     drives: Vec<u32>,
 }
 
 impl Batches<'_> {
-    /// What drives deviate by within their hosts.
+    /// Returns the deviation of drives within their hosts.
     fn sigma(&self) -> f64 {
         let drive = |hours: &Vec<HourExcess>| lasting_excess(hours.iter().map(|hour| hour.excess));
         let mut hosts: HashMap<u32, Vec<f64>> = HashMap::new();
@@ -136,7 +137,7 @@ impl Batches<'_> {
         let mut distances = Vec::new();
         for values in hosts.values_mut() {
             let Some(middle) = median(values) else { continue };
-            // Around a median of few values they lie too near to it.
+            // Around a median of few values, the distances are too small.
             let count = values.len() as f64;
             let near = if count > 1.0 { (count / (count - 1.0)).sqrt() } else { 1.0 };
             distances.extend(values.iter().map(|value| (value - middle) * near));
@@ -144,7 +145,7 @@ impl Batches<'_> {
         Spread::new(&distances, LEAST_SIGMA).map_or(LEAST_SIGMA, |it| it.sigma)
     }
 
-    /// What the drives of each host have in common, without those of `but`.
+    /// Returns the excess that the drives of each host have in common, without those of `but`.
     fn hosts(&self, sigma: f64, but: impl Fn(u32) -> bool) -> Vec<WholeExcess> {
         let mut hosts: HashMap<u32, (u32, Vec<f64>, Vec<u32>)> = HashMap::new();
         for ((host, _), hour) in host_hours(self.data, self.hours, &but) {
@@ -168,7 +169,7 @@ impl Batches<'_> {
         hosts
     }
 
-    /// Racks whose hosts are slower than those of the others, with what they have in common.
+    /// Returns racks whose hosts are slower than those of the others, with their common excess.
     pub fn slow_racks(&self) -> Vec<(SlowBatch, f64)> {
         let hosts = self.hosts(self.sigma(), |_| false);
         let values: Vec<f64> = hosts.iter().map(|host| host.excess).collect();
@@ -189,8 +190,8 @@ impl Batches<'_> {
         self.beyond(BatchKind::Rack, racks.into_iter().filter_map(whole).collect())
     }
 
-    /// Hosts that are slower than the others, beyond what their rack has in common, without drives
-    /// that are slow by themselves.
+    /// Returns hosts that are slower than the others, beyond the common excess of their rack,
+    /// without drives that are slow by themselves.
     pub fn slow_hosts(
         &self,
         of_rack: impl Fn(u32) -> f64,
@@ -202,7 +203,7 @@ impl Batches<'_> {
         self.beyond(BatchKind::Host, hosts).into_iter().map(|it| it.0).collect()
     }
 
-    /// Those that are beyond the others of their kind, and by how much.
+    /// Returns those that are above the others of their kind, with their excess.
     fn beyond(&self, kind: BatchKind, all: Vec<WholeExcess>) -> Vec<(SlowBatch, f64)> {
         let values: Vec<f64> = all.iter().map(|it| it.excess).collect();
         let spread = Spread::new(&values, LEAST_SIGMA).filter(|it| it.count > LEAST_SIBLINGS);

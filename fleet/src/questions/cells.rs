@@ -1,4 +1,4 @@
-//! What is compared: hours of a drive and operation, with the load they had.
+//! The units of comparison: hours of a drive and operation, with their load.
 //!
 //! What does not belong here: comparing them.
 
@@ -8,7 +8,7 @@ use datafusion::arrow::array::{Array, AsArray, Int64Array, RecordBatch, StringAr
 use datafusion::arrow::datatypes::Int64Type;
 use std::collections::HashMap;
 
-/// An hour of an operation with fewer requests says nothing.
+/// Requests of an hour of an operation below which it is not used.
 pub const LEAST_REQUESTS: i64 = 100;
 
 /// Columns of an answer by name.
@@ -17,7 +17,7 @@ pub struct NamedColumns<'a> {
 }
 
 impl<'a> NamedColumns<'a> {
-    /// Those of these rows.
+    /// Makes the columns of these rows.
     pub const fn from_batch(rows: &'a RecordBatch) -> NamedColumns<'a> {
         NamedColumns { rows }
     }
@@ -25,7 +25,7 @@ impl<'a> NamedColumns<'a> {
     /// A column of whole numbers.
     ///
     /// # Errors
-    /// When it has another type, or is not there.
+    /// Fails if it has another type, or does not exist.
     pub fn numbers(&self, name: &str) -> Result<&'a Int64Array> {
         let column = self.rows.column_by_name(name);
         column.and_then(|column| column.as_primitive_opt::<Int64Type>()).ok_or_else(|| wrong(name))
@@ -34,7 +34,7 @@ impl<'a> NamedColumns<'a> {
     /// A column of text.
     ///
     /// # Errors
-    /// When it has another type, or is not there.
+    /// Fails if it has another type, or does not exist.
     pub fn texts(&self, name: &str) -> Result<&'a StringArray> {
         let column = self.rows.column_by_name(name);
         column.and_then(|column| column.as_string_opt::<i32>()).ok_or_else(|| wrong(name))
@@ -102,7 +102,7 @@ pub struct FleetDrive {
 /// An hour of a drive and operation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DriveHour {
-    /// Which drive.
+    /// The index of the drive.
     pub drive: u32,
     /// Hours since 1970.
     pub hour: i32,
@@ -121,7 +121,7 @@ pub struct DriveHour {
 /// Drives and their hours.
 #[derive(Clone, Debug, Default)]
 pub struct DriveHours {
-    /// What names are numbers of.
+    /// The texts whose numbers are the names below.
     pub names: TextNumbers,
     /// The drives.
     pub drives: Vec<FleetDrive>,
@@ -144,24 +144,24 @@ pub fn drive_hours_sql(condition: &str) -> String {
 }
 
 impl DriveHours {
-    /// Reads them. `condition` is SQL that begins with AND, or empty.
+    /// Reads the hours. `condition` is SQL that begins with AND, or empty.
     ///
     /// # Errors
-    /// When the query fails.
+    /// Fails if the query fails.
     pub async fn read(engine: &FleetEngine, condition: &str) -> Result<DriveHours> {
         let answer = engine.query(&drive_hours_sql(condition)).await?;
         DriveHours::from_batch(&answer.rows)
     }
 
-    /// The first hour that there is, hours since 1970.
+    /// Returns the first hour of the data, hours since 1970.
     pub fn first_hour(&self) -> i32 {
         self.hours.iter().map(|hour| hour.hour).min().unwrap_or(i32::MIN)
     }
 
-    /// Those of the answer to [`drive_hours_sql`].
+    /// Makes the hours of the answer to [`drive_hours_sql`].
     ///
     /// # Errors
-    /// When it is another query's answer.
+    /// Fails if it is another query's answer.
     pub fn from_batch(rows: &RecordBatch) -> Result<DriveHours> {
         let columns = NamedColumns::from_batch(rows);
         let texts = |name| columns.texts(name);

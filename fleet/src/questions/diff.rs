@@ -19,7 +19,7 @@ const INTERVAL: f64 = 1.96;
 /// The least deviation that is believed of the logarithm of a latency.
 const LEAST_SIGMA: f64 = 0.02;
 
-/// How the two sides are told from each other.
+/// The definition of the two sides.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DiffSides {
     /// Hours under one kernel, and under another.
@@ -29,7 +29,7 @@ pub enum DiffSides {
 }
 
 impl DiffSides {
-    /// What the sides are called.
+    /// Returns the names of the sides.
     pub fn names(&self) -> [String; 2] {
         match self {
             DiffSides::Kernels(a, b) => [a.clone(), b.clone()],
@@ -37,10 +37,10 @@ impl DiffSides {
         }
     }
 
-    /// Nothing, if there are hours of both sides.
+    /// Checks that there are hours of both sides.
     ///
     /// # Errors
-    /// When a kernel is not there, or nothing is before or after the rollout.
+    /// Fails if a kernel has no hours, or none are before or after the rollout.
     pub fn must_exist(&self, data: &DriveHours) -> Result<()> {
         let sides: HashSet<usize> =
             data.hours.iter().filter_map(|hour| self.side(data, hour)).collect();
@@ -63,14 +63,14 @@ impl DiffSides {
     }
 }
 
-/// What an operation costs on both sides.
+/// The latency of an operation on both sides.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DiffRow {
     /// The operation.
     pub operation: String,
-    /// Mean latency of side A in what was compared, ns.
+    /// Mean latency of side A in the compared hours, ns.
     pub before_ns: f64,
-    /// By how much B is longer, ns, with its 95 % interval.
+    /// The time by which B is longer, ns, with its 95 % interval.
     pub difference_ns: f64,
     /// Half the width of that interval, ns.
     pub interval_ns: f64,
@@ -127,7 +127,7 @@ fn row(operation: &str, strata: &[Stratum]) -> Option<DiffRow> {
         weight += requests;
         before += requests * a.middle;
         difference += requests * (b.middle - a.middle);
-        // Hours of one drive are alike: what is independent are drives.
+        // Hours of one drive are alike: only drives are independent.
         let part = |spread: Spread, drives: usize| {
             let sigma = spread.sigma.max(LEAST_SIGMA * spread.middle);
             (1.2533 * sigma).powi(2) / drives.max(1) as f64

@@ -1,5 +1,5 @@
-//! `iowhy-fleet findings`: what is wrong where, since when, and what those hosts have in common
-//! that the others do not.
+//! `iowhy-fleet findings`: causes with their hosts and times, and the attributes that those hosts
+//! have in common and the others lack.
 //!
 //! What does not belong here: findings themselves, which each host made.
 
@@ -33,10 +33,10 @@ struct CauseHosts {
     values: HashMap<(usize, String), HashSet<String>>,
 }
 
-/// What is wrong where.
+/// Returns the causes with their hosts and times.
 ///
 /// # Errors
-/// When the queries fail.
+/// Fails if the queries fail.
 pub async fn findings(engine: &FleetEngine) -> Result<AnswerSection> {
     let found = engine
         .query(
@@ -138,7 +138,8 @@ fn attribute_hosts(rows: &RecordBatch) -> Result<FleetHosts> {
     Ok(fleet)
 }
 
-/// What the affected hosts have in common and the others do not, as `kernel 6.12.57`.
+/// Returns the attributes that the affected hosts have in common and the others lack, as `kernel
+/// 6.12.57`.
 fn common(cause: &CauseHosts, fleet: &FleetHosts) -> String {
     if cause.hosts.len() < LEAST_HOSTS {
         return String::new();

@@ -14,7 +14,7 @@ use datafusion::arrow::datatypes::TimestampMillisecondType;
 /// A host within an hour of a time.
 ///
 /// # Errors
-/// When no host has that name, or a query fails.
+/// Fails if no host has that name, or a query fails.
 pub async fn host(engine: &FleetEngine, name: &str, at_s: i64) -> Result<Vec<AnswerSection>> {
     let (from_s, until_s) = (at_s - HOUR_S, at_s + HOUR_S);
     let time = format!("time >= {} AND time < {}", sql_time(from_s), sql_time(until_s));
@@ -32,7 +32,7 @@ pub async fn host(engine: &FleetEngine, name: &str, at_s: i64) -> Result<Vec<Ans
             return Err(FleetError::new(message).hint("--time TIME; iowhy-fleet top lists hosts"));
         }
         1 => (),
-        // What one of them says is not what the other one has.
+        // Figures of two hosts must not be mixed.
         _ => return Ok(vec![hosts]),
     }
     Ok(vec![
@@ -75,7 +75,7 @@ async fn identities(engine: &FleetEngine, condition: &str) -> Result<AnswerSecti
         cells.push(AnswerCell::count(minutes.value(row).max(0) as u64));
         cells.push(AnswerCell::count(lost.value(row).max(0) as u64));
         rows.push(cells);
-        // Uploads may be late by hours; a clock that is ahead cannot be explained so.
+        // Uploads may be late by hours; a clock that is ahead has no such explanation.
         if skew.is_valid(row) && skew.value(row) > HOUR_S {
             notes.push(format!(
                 "The clocks of host and store differed by up to {} s when it was sent: it came \

@@ -1,15 +1,15 @@
-//! `iowhy-fleet outliers`: drives that are slower than their siblings, and what is slow as a whole:
-//! hosts, racks, firmware, kernels.
+//! `iowhy-fleet outliers`: drives that are slower than their siblings, and batches that are slow as
+//! a whole: hosts, racks, firmware, kernels.
 //!
 //! Compared are hours at equal load: the same model, size, operation, and octaves of requests a
 //! second and of a request's size, in the same hour, reads and writes each by themselves. The
-//! logarithm of an hour's mean latency minus the median of its siblings is its excess. What the
-//! other drives of its host have in common in that hour is not the drive's fault, and is taken
-//! off: the rest is the drive's own. A drive's excess is the upper quartile of its hours, so a
-//! quarter of the time is enough to be found, and an hour is not.
+//! logarithm of an hour's mean latency minus the median of its siblings is its excess. The excess
+//! that the other drives of its host have in common in that hour is not the drive's fault, and is
+//! subtracted: the rest is the drive's own. A drive's excess is the upper quartile of its hours, so
+//! a quarter of the time is enough to be found, and an hour is not.
 //!
-//! What does not belong here: what an hour is compared with (`peers`), groups (`batches`), reading
-//! rows, and showing what was found.
+//! What does not belong here: the siblings of an hour (`peers`), groups (`batches`), reading rows,
+//! and showing the results.
 
 use super::batches::{Batches, slow_batches};
 use super::cells::DriveHours;
@@ -24,15 +24,15 @@ use super::robust::{
 };
 use std::collections::HashMap;
 
-/// The least deviation that is believed: drives of one model differ by 2 %.
+/// The least deviation that is assumed: drives of one model differ by 2 %.
 pub(super) const LEAST_SIGMA: f64 = 0.02;
-/// A drive that is less than 25 % slower is not named.
+/// The excess below which a drive is not named: 25 %, as a logarithm.
 const LEAST_DRIVE_EXCESS: f64 = 0.223;
 
-/// How often a healthy fleet may be called sick.
+/// The rate at which a healthy fleet may be called sick.
 pub const FALSE_ALARMS: f64 = 0.05;
 
-/// What a batch of drives has in common.
+/// The attribute that a batch of drives has in common.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum BatchKind {
     /// The kernel of their hosts.
@@ -61,41 +61,41 @@ impl BatchKind {
     }
 }
 
-/// What is slower, by how much, and since when.
+/// The excess of a slow drive or batch, and its beginning.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Excess {
-    /// How many times slower than its siblings, in its slow hours; a drive beyond what its host
-    /// explains.
+    /// The factor by which it is slower than its siblings, in its slow hours; a drive's beyond its
+    /// host's.
     pub factor: f64,
-    /// How many deviations beyond them; it is named from `limit` on.
+    /// The number of deviations above them; it is named from `limit` on.
     pub score: f64,
-    /// From how many deviations on it is named.
+    /// The number of deviations from which on it is named.
     pub limit: f64,
     /// The first slow hour, hours since 1970; `None` if it is slow in all that was read.
     pub since: Option<i32>,
     /// Its mean latency in the slow hours, ns.
     pub mean_ns: f64,
-    /// That of its siblings, ns.
+    /// The mean latency of its siblings, ns.
     pub siblings_ns: f64,
-    /// In which operations it is slower; the figures are of the first.
+    /// The operations in which it is slower; the figures are of the first.
     pub operations: Vec<u32>,
 }
 
 /// A drive that is slower than its siblings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SlowDrive {
-    /// Which of the drives.
+    /// The index of the drive.
     pub drive: u32,
     /// Drives that it was compared with.
     pub siblings: usize,
-    /// How much slower.
+    /// Its excess.
     pub excess: Excess,
 }
 
 /// A batch that is slower than the others.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SlowBatch {
-    /// What they have in common.
+    /// The attribute that its drives have in common.
     pub kind: BatchKind,
     /// Its name; the identity of a host.
     pub name: u32,
@@ -103,11 +103,11 @@ pub struct SlowBatch {
     pub model: Option<u32>,
     /// Drives in it, and drives that they were compared with.
     pub drives: (usize, usize),
-    /// How much slower.
+    /// Its excess.
     pub excess: Excess,
 }
 
-/// What was found.
+/// The slow drives and batches.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OutlierReport {
     /// Batches, the worst first.
@@ -116,12 +116,12 @@ pub struct OutlierReport {
     pub drives: Vec<SlowDrive>,
     /// Drives that were compared.
     pub compared: usize,
-    /// Drives that were not, because of too few siblings at their load or too few hours.
+    /// Drives that were not compared: too few siblings at their load, or too few hours.
     pub unknown: usize,
 }
 
-/// Since when and by how much, of hours of one or several drives. `first`: the first hour that was
-/// read; what begins later is slow since it began.
+/// Describes the excess and beginning of hours of one or several drives. `first` is the first hour
+/// that was read; hours that begin later are slow from their beginning on.
 pub(super) fn describe(hours: &[HourExcess], score: f64, limit: f64, first: i32) -> Excess {
     let mut by_hour: HashMap<i32, Vec<f64>> = HashMap::new();
     for hour in hours {
@@ -148,8 +148,8 @@ pub(super) fn describe(hours: &[HourExcess], score: f64, limit: f64, first: i32)
     Excess { factor, score, limit, since, mean_ns, siblings_ns: mean_ns / factor, operations }
 }
 
-/// Compares drives and batches, each operation by itself. `alarms` is how often a healthy fleet may
-/// be called sick.
+/// Compares drives and batches, each operation by itself. `alarms` is the rate at which a healthy
+/// fleet may be called sick.
 pub fn find(data: &DriveHours, alarms: f64) -> OutlierReport {
     let mut operations: Vec<u32> = data.hours.iter().map(|hour| hour.operation).collect();
     operations.sort_unstable();
@@ -178,7 +178,8 @@ pub fn find(data: &DriveHours, alarms: f64) -> OutlierReport {
 }
 
 impl OutlierReport {
-    /// A drive that is slow in several operations is one, with the one that stands out most.
+    /// Adds a drive. One that is slow in several operations is one, with the most significant of
+    /// them.
     fn add_drive(&mut self, new: SlowDrive) {
         match self.drives.iter_mut().find(|known| known.drive == new.drive) {
             Some(known) if known.excess.score < new.excess.score => {
@@ -228,16 +229,16 @@ fn find_in(data: &DriveHours, alarms: f64, known: &mut [bool]) -> OutlierReport 
     report
 }
 
-/// A drive and by how many deviations it is beyond its siblings, before how far healthy ones lie
-/// apart is known.
+/// A drive and the number of deviations above its siblings, before the spread of healthy drives is
+/// known.
 struct DriveScore {
     drive: u32,
     siblings: usize,
     excess: f64,
     score: f64,
-    /// The score that tells how far healthy drives lie apart.
+    /// The score that gives the spread of healthy drives.
     healthy: f64,
-    /// The least deviation that is believed, as a score.
+    /// The least deviation that is assumed, as a score.
     least: f64,
     freedom: f64,
 }
@@ -245,10 +246,10 @@ struct DriveScore {
 /// A drive among its siblings.
 struct GroupMember {
     drive: u32,
-    /// What is tested, and what tells how far healthy drives lie apart.
+    /// The excess that is tested, and the one that gives the spread of healthy drives.
     excess: f64,
     healthy: f64,
-    /// How much more it deviates than a drive whose host is known for sure.
+    /// The factor by which it deviates more than a drive whose host is known exactly.
     deviation: f64,
 }
 
@@ -264,7 +265,7 @@ fn slow_drives(
     let mut freedoms: Vec<f64> = scores.iter().map(|score| score.freedom).collect();
     let Some(freedom) = median(&mut freedoms) else { return Vec::new() };
     let wider = tail(&all, freedom).max(slow_side(&all, freedom));
-    // One that is hardly slower is not worth a name, however sure it is.
+    // A drive that is hardly slower is not worth a name, at any certainty.
     let probability = |drive_score: &DriveScore| match drive_score.excess >= LEAST_DRIVE_EXCESS {
         true => upper_probability(drive_score.freedom, drive_score.score / wider),
         false => 1.0,
@@ -283,9 +284,9 @@ fn slow_drives(
     scores.iter().zip(&probabilities).filter_map(slow).collect()
 }
 
-/// Drives of one host may lie further apart than those of another, because of what the host does:
-/// scores are taken by how far the drives of the own host lie apart, moderated by that of all
-/// hosts. Where models are not known, scores are so already.
+/// Evens out the scores. Drives of one host may spread more than those of another, because of the
+/// host's other work: scores are divided by the spread of the drives of the own host, moderated by
+/// that of all hosts. If models are not known, scores are so already.
 fn even_out(data: &DriveHours, own: &[OwnExcess], scores: &mut [DriveScore]) {
     let host_of = |score: &DriveScore| {
         let drive = &data.drives[score.drive as usize];
@@ -313,13 +314,13 @@ fn even_out(data: &DriveHours, own: &[OwnExcess], scores: &mut [DriveScore]) {
         };
         score.score /= spread.sigma;
         score.healthy /= spread.sigma;
-        // What both do not know adds up.
+        // The uncertainties of both add up.
         score.freedom = 1.0 / (1.0 / score.freedom + 1.0 / freedom);
     }
 }
 
-/// Drives of one model, firmware and size that have other drives beside them, by their own excess;
-/// and those that are alone in their host, whose host cannot be told from them, by all of it.
+/// Returns the scores of drives of one model, firmware and size: with other drives in their host by
+/// their own excess; alone in their host, which cannot be distinguished from them, by all of it.
 fn drive_scores(
     data: &DriveHours,
     hours: &[Vec<HourExcess>],
@@ -368,7 +369,7 @@ fn drive_scores(
     scores
 }
 
-/// A drive as it is compared with others: `alone`, with all of its excess.
+/// Returns a drive for the comparison with others; if it is `alone`, with all of its excess.
 fn member(drive: u32, hours: &[HourExcess], own: &OwnExcess, alone: bool) -> Option<GroupMember> {
     if !alone {
         let (excess, healthy) = (own.lasting?, own.beside_mates?);
@@ -382,7 +383,8 @@ fn member(drive: u32, hours: &[HourExcess], own: &OwnExcess, alone: bool) -> Opt
     Some(GroupMember { drive, excess, healthy: excess, deviation: 1.0 })
 }
 
-/// How much more a drive deviates from the median of so many others than from what they estimate.
+/// Returns the factor by which a drive deviates more from the median of so many others than from
+/// the value that they estimate.
 fn mates_deviation(mates: usize) -> f64 {
     (1.0 + MEDIAN_VARIANCE / (mates as f64 - 1.0 + MEDIAN_VARIANCE)).sqrt()
 }

@@ -1,7 +1,7 @@
-//! What an hour of a drive is compared with: hours of equal drives at equal load, and then what the
-//! other drives of its host had in common in that hour.
+//! The peers of an hour of a drive: hours of equal drives at equal load, and then the common excess
+//! of the other drives of its host in that hour.
 //!
-//! What does not belong here: who is named for it.
+//! What does not belong here: the choice of those to name.
 
 use super::cells::{DriveHour, DriveHours, FleetDrive};
 use super::robust::{median, median_of_sorted};
@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Siblings that an hour needs at least.
 pub(super) const LEAST_SIBLINGS: usize = 8;
-/// Those that it needs where models are not known: the other drives of its host. With three, one
-/// that is sick does not bend their median.
+/// Siblings that are needed if models are not known: the other drives of its host. With three, one
+/// sick drive does not bend their median.
 const LEAST_MATES: usize = 3;
 /// Hours that a drive needs at least.
 pub(super) const LEAST_HOURS: usize = 3;
@@ -18,10 +18,10 @@ pub(super) const LEAST_HOURS: usize = 3;
 const HOURS_SHARE: f64 = 0.25;
 /// … and a single one is not.
 const LEAST_SLOW_HOURS: usize = 2;
-/// How much more a median of values deviates than their mean: the variance is π/2 times as large.
+/// The variance of a median of values relative to that of their mean: π/2.
 pub(super) const MEDIAN_VARIANCE: f64 = std::f64::consts::FRAC_PI_2;
 
-/// What an hour is compared by, besides load, operation, model and size.
+/// The attributes of peers, besides load, operation, model and size.
 #[derive(Clone, Copy)]
 pub(super) struct PeerRule {
     pub by_firmware: bool,
@@ -30,7 +30,7 @@ pub(super) struct PeerRule {
 
 type PeerKey = (u32, i64, u32, i32, (i8, i8), Option<u32>, Option<u32>);
 
-/// What drives must share to be siblings: the model, or the host where no model is known.
+/// Returns the attribute that siblings share: the model, or the host if no model is known.
 pub(super) fn kin(data: &DriveHours, drive: &FleetDrive) -> u32 {
     match data.names.text(drive.model).is_empty() {
         true => drive.host_id,
@@ -38,7 +38,7 @@ pub(super) fn kin(data: &DriveHours, drive: &FleetDrive) -> u32 {
     }
 }
 
-/// How many siblings such a drive needs at least.
+/// Returns the number of siblings that such a drive needs at least.
 pub(super) fn least_siblings(data: &DriveHours, drive: &FleetDrive) -> usize {
     match data.names.text(drive.model).is_empty() {
         true => LEAST_MATES,
@@ -59,7 +59,7 @@ fn peer_key(data: &DriveHours, hour: &DriveHour, rule: PeerRule) -> PeerKey {
     )
 }
 
-/// The loads beside one: a host has too few drives for each load by itself.
+/// Returns the neighbouring loads: a host has too few drives for each load by itself.
 fn near_loads(key: &PeerKey) -> impl Iterator<Item = PeerKey> {
     let (rate, size) = key.4;
     let key = *key;
@@ -75,7 +75,7 @@ fn near_loads(key: &PeerKey) -> impl Iterator<Item = PeerKey> {
 pub(super) struct HourExcess {
     pub hour: i32,
     pub kernel: u32,
-    /// The logarithm of how many times slower it was than what it is compared with.
+    /// The logarithm of the factor by which it was slower than its peers.
     pub excess: f64,
     parts: f64,
     pub requests: f64,
@@ -105,7 +105,7 @@ fn excesses(data: &DriveHours, rule: PeerRule) -> Vec<Option<f64>> {
     data.hours.iter().map(excess).collect()
 }
 
-/// For each drive its hours in order, with their excess over siblings and what they took.
+/// Returns for each drive its hours in order, with their excess over siblings and their time.
 pub(super) fn by_drive(data: &DriveHours, rule: PeerRule) -> Vec<Vec<HourExcess>> {
     let mut drives: Vec<HashMap<i32, HourExcess>> = vec![HashMap::new(); data.drives.len()];
     for (hour, excess) in data.hours.iter().zip(excesses(data, rule)) {
@@ -127,8 +127,8 @@ pub(super) fn by_drive(data: &DriveHours, rule: PeerRule) -> Vec<Vec<HourExcess>
     drives.into_iter().map(in_order).collect()
 }
 
-/// The excess of something over time: what a quarter of its hours reach, and two of them at least;
-/// `None` with too few hours.
+/// Returns the excess over time: the value that a quarter of its hours reach, and two of them at
+/// least; `None` with too few hours.
 pub(super) fn lasting_excess(hours: impl Iterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<f64> = hours.collect();
     if values.len() < LEAST_HOURS {
@@ -139,24 +139,26 @@ pub(super) fn lasting_excess(hours: impl Iterator<Item = f64>) -> Option<f64> {
     values.get(slow.max(LEAST_SLOW_HOURS) - 1).copied()
 }
 
-/// What the drives of a host had in common in an hour.
+/// The excesses of the drives of a host in an hour.
 pub(super) struct HostHour {
     /// Their excesses, sorted.
     excesses: Vec<f64>,
 }
 
 impl HostHour {
-    /// What all of them had in common. Of two the lower: one slow drive is no slow host.
+    /// Returns the excess that all have in common. Of two, the lower: one slow drive is no slow
+    /// host.
     pub fn common(&self, sigma: f64) -> f64 {
         let count = self.excesses.len();
         match count % 2 {
             1 => median_of_sorted(&self.excesses),
-            // The lower of two in the middle lies below what it estimates, by this on average.
+            // The lower of the two in the middle is too low, by this on average.
             _ => self.excesses[count / 2 - 1] + MEDIAN_VARIANCE.sqrt() * sigma / count as f64,
         }
     }
 
-    /// The median of the others than the drive with this excess; `None` without any.
+    /// Returns the median of the drives other than the one with this excess; `None` if there are
+    /// none.
     fn others(&self, excess: f64) -> Option<f64> {
         let mut others = self.excesses.clone();
         if let Ok(at) = others.binary_search_by(|value| value.total_cmp(&excess)) {
@@ -169,7 +171,7 @@ impl HostHour {
 /// Hosts' hours: by the host's identity and the hour.
 pub(super) type HostHours = HashMap<(u32, i32), HostHour>;
 
-/// What drives of each host had in each hour, without the drives of `but`.
+/// Returns the excesses of the drives of each host in each hour, without the drives of `but`.
 pub(super) fn host_hours(
     data: &DriveHours,
     hours: &[Vec<HourExcess>],
@@ -187,21 +189,21 @@ pub(super) fn host_hours(
     found
 }
 
-/// A drive's own excess: without what its host explains.
+/// A drive's own excess: without that of its host.
 #[derive(Clone, Default)]
 pub(super) struct OwnExcess {
     pub hours: Vec<HourExcess>,
-    /// Over time; `None` with too few hours.
+    /// The excess over time; `None` with too few hours.
     pub lasting: Option<f64>,
-    /// The same, beside its mates only: how far healthy drives of a host lie apart.
+    /// The same, relative to its mates only, which gives the spread of healthy drives of a host.
     pub beside_mates: Option<f64>,
     /// Other drives of the host that it was compared with, in half of its hours.
     pub mates: usize,
 }
 
-/// What is left of each drive's excess without what the other drives of its host explain. Fewer
-/// than three others can be bent by one that is fast, so they explain only slowness. `common` is
-/// what those without any have in common with others, such as their rack.
+/// Returns each drive's excess without that of the other drives of its host. Fewer than three
+/// others can be bent by one that is fast, so they explain only slowness. `common` is the excess
+/// that drives without any others share with other hosts, such as those of their rack.
 pub(super) fn own_excesses(
     data: &DriveHours,
     hours: &[Vec<HourExcess>],
@@ -235,7 +237,8 @@ pub(super) fn own_excesses(
 /// By rack and hour: the median excess of its drives over siblings.
 pub type RackHours = BTreeMap<u32, BTreeMap<i32, f64>>;
 
-/// How much slower drives of each rack are than equal drives of the fleet, hour by hour.
+/// Returns the factor by which drives of each rack are slower than equal drives of the fleet, hour
+/// by hour.
 pub fn rack_hours(data: &DriveHours) -> RackHours {
     let hours = by_drive(data, PeerRule { by_firmware: true, by_kernel: true });
     let mut racks: BTreeMap<u32, BTreeMap<i32, Vec<f64>>> = BTreeMap::new();

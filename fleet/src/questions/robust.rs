@@ -7,31 +7,32 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 use statrs::function::gamma::digamma;
 use std::ops::RangeInclusive;
 
-/// From a median absolute deviation to the standard deviation of a normal distribution.
+/// The factor from a median absolute deviation to the standard deviation of a normal distribution.
 const MAD_TO_SIGMA: f64 = 1.4826;
-/// How much less a deviation from medians knows than one from means: 37 % of the values count.
+/// The efficiency of a deviation from medians relative to one from means: 37 % of the values count.
 const EFFICIENCY: f64 = 0.37;
-/// From a quartile of the distances of all pairs to the standard deviation of a normal distribution
-/// (Rousseeuw and Croux 1993, "Alternatives to the median absolute deviation"), and which part of
-/// the values counts: 63 % of a dozen, more of more.
+/// The factor from a quartile of the distances of all pairs to the standard deviation of a normal
+/// distribution (Rousseeuw and Croux 1993, "Alternatives to the median absolute deviation"), and
+/// the share of the values that counts: 63 % of a dozen, more of more.
 const PAIRS_TO_SIGMA: f64 = 2.219_14;
 const PAIRS_EFFICIENCY: f64 = 0.63;
-/// Of so many values, pairs know more than medians do. Of fewer, one that is sick bends them more;
-/// of more, there are too many.
+/// The numbers of values for which pairs are more efficient than medians. Fewer values are bent
+/// more by one that is sick; for more, there are too many pairs.
 const PAIRED: RangeInclusive<usize> = 10..=200;
 
-/// Groups whose median and deviation from it say enough; of fewer, mean and variance say more.
+/// Groups from which on the median and the deviation from it are used; of fewer, mean and variance
+/// are better.
 const LEAST_ROBUST: usize = 10;
-/// The least freedom that a limit is taken for.
+/// The least degrees of freedom for a limit.
 pub(super) const LEAST_FREEDOM: f64 = 2.0;
-/// Where a lower tail is looked at, if it has so many values: fewer could be bent by some that are
-/// fast.
+/// The shares of the lower tail that are examined, if they have so many values: fewer could be bent
+/// by some that are fast.
 const TAIL_SHARES: [f64; 5] = [0.1, 0.05, 0.02, 0.01, 0.005];
 const TAIL_VALUES: f64 = 10.0;
-/// Where the slow side is looked at.
+/// The share of the slow side that is examined.
 const SLOW_SHARE: f64 = 0.25;
 
-/// The value that this share of the values is below; `None` without values. Reorders them.
+/// Returns the value that this share of the values is below; `None` without values. Reorders them.
 pub fn quantile(values: &mut [f64], share: f64) -> Option<f64> {
     let last = values.len().checked_sub(1)?;
     let at = share.clamp(0.0, 1.0) * last as f64;
@@ -70,12 +71,12 @@ pub struct Spread {
     pub sigma: f64,
     /// Values.
     pub count: usize,
-    /// How many values with a normal distribution would know the deviation as well.
+    /// The number of normally distributed values that would give the same accuracy.
     pub freedom: f64,
 }
 
 impl Spread {
-    /// Of these values; `None` without any.
+    /// Computes the spread of these values; `None` without any.
     pub fn new(values: &[f64], least: f64) -> Option<Spread> {
         let mut values = values.to_vec();
         let middle = median(&mut values)?;
@@ -91,15 +92,15 @@ impl Spread {
         Some(Spread { middle, sigma: sigma.max(least), count, freedom })
     }
 
-    /// How many deviations above the middle a value must be, so that among `tested` healthy ones
-    /// any is beyond it in at most the share `alarms` of all runs. The fewer values the deviation
-    /// is from, the more.
+    /// Returns how many deviations above the middle a value must be, so that among `tested` healthy
+    /// ones any is above it in at most the share `alarms` of all runs. It grows with fewer values.
     pub fn limit(&self, tested: usize, alarms: f64) -> f64 {
         upper_limit(self.freedom.max(LEAST_FREEDOM), alarms / tested.max(1) as f64)
     }
 }
 
-/// The standard deviation from the distances of all pairs: the one that a quarter of them reach.
+/// Returns the standard deviation from the distances of all pairs: the one that a quarter of them
+/// reach.
 fn pairs_sigma(values: &[f64]) -> f64 {
     let count = values.len();
     let mut distances = Vec::with_capacity(count * count / 2);
@@ -112,24 +113,24 @@ fn pairs_sigma(values: &[f64]) -> f64 {
         return 0.0;
     }
     let (_, distance, _) = distances.select_nth_unstable_by(at, f64::total_cmp);
-    // Of few values, the nearest pairs are further than those of many.
+    // In few values, the nearest pairs are further apart than in many.
     let few = if count % 2 == 1 { 1.4 } else { 3.8 };
     PAIRS_TO_SIGMA * *distance * count as f64 / (count as f64 + few)
 }
 
-/// What groups of values deviate by, each group's own deviation moderated by that of all: as far as
-/// groups deviate alike, a small one borrows from the others (Smyth 2004, "Linear models and
-/// empirical Bayes methods"). So twelve drives of a host are enough where there are more hosts.
+/// The deviation of groups of values, each group's own moderated by that of all: as far as groups
+/// deviate alike, a small one borrows from the others (Smyth 2004, "Linear models and empirical
+/// Bayes methods"). So twelve drives of a host are enough if there are more hosts.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct SharedSpread {
     /// The variance that groups have in common.
     variance: f64,
-    /// How many values it counts as in each group; 0 if there is only one group.
+    /// The number of values as which it counts in each group; 0 if there is only one group.
     freedom: f64,
 }
 
 impl SharedSpread {
-    /// What these groups have in common.
+    /// Computes the common variance of these groups.
     pub fn from_groups(groups: &[Spread]) -> SharedSpread {
         let known = groups.iter().filter(|group| group.sigma > 0.0 && group.count > 3);
         let mut known: Vec<(f64, f64)> =
@@ -140,10 +141,10 @@ impl SharedSpread {
         if known.len() < 2 {
             return SharedSpread { variance: 0.0, freedom: 0.0 };
         }
-        // The logarithm of a variance, without what its few values distort it by.
+        // The logarithm of a variance, without the bias from its few values.
         let bias = |half: f64| digamma(half) - half.ln();
         let mut logs: Vec<f64> = known.iter().map(|(log, half)| log - bias(*half)).collect();
-        // Of many groups some have sick values, which must not make all of them look uneven.
+        // In many groups some have sick values, which must not make all of them seem uneven.
         let robust = Spread::new(&logs, 0.0).filter(|it| it.count >= LEAST_ROBUST);
         let (middle, spread) = match robust {
             Some(robust) => (robust.middle, robust.sigma.powi(2)),
@@ -154,20 +155,20 @@ impl SharedSpread {
             }
         };
         let chance = known.iter().map(|(_, half)| trigamma(*half)).sum::<f64>() / count;
-        // What groups have in common is known no better than all of their values know it.
+        // The common variance is known no better than from all of the values.
         let most = 2.0 * known.iter().map(|(_, half)| half).sum::<f64>();
         let freedom = (2.0 * inverse_trigamma(spread - chance)).min(most);
         SharedSpread { variance: (middle + bias(freedom / 2.0)).exp(), freedom }
     }
 
-    /// What these groups have in common; `None` if too few of them say anything.
+    /// Computes the common variance; `None` if too few of the groups are usable.
     pub fn known(groups: &[Spread]) -> Option<SharedSpread> {
         Some(SharedSpread::from_groups(groups)).filter(|shared| shared.freedom > 0.0)
     }
 
-    /// A group's spread, and how many values with a normal distribution know it.
+    /// Returns a group's spread, and the number of normal values that would give its accuracy.
     pub fn moderated(&self, group: Spread) -> (Spread, f64) {
-        // Up to three values say nothing of how far they lie apart, if others do.
+        // Up to three values say nothing of their spread, if others do.
         let says = group.count > 3 || self.freedom <= 0.0;
         let own = if says { group.freedom } else { 0.0 };
         let freedom = self.freedom + own;
@@ -190,7 +191,8 @@ fn trigamma(value: f64) -> f64 {
         + square / value * (1.0 / 6.0 - square * (1.0 / 30.0 - square / 42.0))
 }
 
-/// Where [`trigamma`] has this value; very large where nothing is left to explain.
+/// Returns the argument at which [`trigamma`] has this value; very large if nothing is left to
+/// explain.
 fn inverse_trigamma(value: f64) -> f64 {
     let (mut low, mut high) = (1e-3, 1e6);
     if value <= trigamma(high) {
@@ -206,16 +208,16 @@ fn inverse_trigamma(value: f64) -> f64 {
     low
 }
 
-/// How many times further scores lie apart to the slow side than chance makes them, from their
-/// upper quartile: a quarter of all must be slow to bend it for good.
+/// Returns the factor by which scores spread more to the slow side than by chance, from their upper
+/// quartile: a quarter of all must be slow to bend it.
 pub fn slow_side(scores: &[f64], freedom: f64) -> f64 {
     let upper = quantile(&mut scores.to_vec(), 1.0 - SLOW_SHARE).unwrap_or(0.0);
     (upper / upper_limit(freedom, SLOW_SHARE)).max(1.0)
 }
 
-/// How many times longer the lower tail of scores is than chance makes it: 1 for the distribution
-/// that limits assume. What is slow stands in the upper tail; the lower one shows how far healthy
-/// values lie apart.
+/// Returns the factor by which the lower tail of scores is longer than by chance: 1 for the
+/// distribution that limits assume. Slow drives are in the upper tail; the lower one shows the
+/// spread of healthy values.
 pub fn tail(scores: &[f64], freedom: f64) -> f64 {
     let mut scores = scores.to_vec();
     let mut longest = 1.0_f64;
@@ -233,9 +235,9 @@ pub fn upper_probability(freedom: f64, value: f64) -> f64 {
     StudentsT::new(0.0, 1.0, freedom).map_or(1.0, |t| t.sf(value))
 }
 
-/// Up to which probability things are named, of those of all that were tested (Benjamini and
-/// Hochberg 1995): where nothing is wrong, anything is named in at most the share `alarms` of all
-/// runs, and where something is, at most that share of what is named is innocent on average.
+/// Returns the probability up to which the tested are named (Benjamini and Hochberg 1995): if
+/// nothing is wrong, anything is named in at most the share `alarms` of all runs, and if something
+/// is, at most that share of those named is innocent on average.
 pub fn named_up_to(probabilities: &[f64], alarms: f64) -> f64 {
     let mut sorted = probabilities.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -252,8 +254,8 @@ pub fn upper_limit(freedom: f64, probability: f64) -> f64 {
     StudentsT::new(0.0, 1.0, freedom).map_or(f64::INFINITY, |t| -t.inverse_cdf(probability))
 }
 
-/// Where a series of values rises for good: the first index of the later part, and the means before
-/// and after. `None` where it does not: no place divides it into two parts of which the later one
+/// Finds the place where a series of values rises for good: the first index of the later part, and
+/// the means before and after. `None` if no place divides it into two parts of which the later one
 /// is more than twice as high above zero.
 pub fn onset(values: &[f64]) -> Option<(usize, f64, f64)> {
     let total: f64 = values.iter().sum();
@@ -330,7 +332,7 @@ mod tests {
             (0..40).map(|at| group(f64::exp(0.2 * f64::from(at)), 12)).collect();
         let (own, freedom) = SharedSpread::from_groups(&uneven).moderated(group(3.0, 12));
         assert!(freedom < 8.0 && (2.0..6.0).contains(&own.sigma), "{own:?} {freedom}");
-        // One group knows only itself.
+        // A single group has only its own variance.
         let (alone, freedom) = SharedSpread::from_groups(&alike[..1]).moderated(group(3.0, 12));
         assert!((alone.sigma - 3.0).abs() < 1e-9 && freedom < 5.0);
         // Abramowitz and Stegun, table 6.1: the trigamma function of 1 and 2.

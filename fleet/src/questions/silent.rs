@@ -22,16 +22,16 @@ pub struct SilentHost {
     pub host_id: String,
     /// Its rack; empty where it is not known.
     pub rack: String,
-    /// Its last ten minutes begin then, seconds since 1970.
+    /// The beginning of its last ten minutes, seconds since 1970.
     pub last_s: i64,
 }
 
-/// Who has reported.
+/// The hosts that have reported.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Attendance {
     /// Hosts.
     pub hosts: usize,
-    /// The last ten minutes of any host begin then, seconds since 1970.
+    /// The beginning of the last ten minutes of any host, seconds since 1970.
     pub last_s: i64,
     /// Requests that have no record.
     pub lost_requests: u64,
@@ -39,10 +39,10 @@ pub struct Attendance {
     pub silent: Vec<SilentHost>,
 }
 
-/// Who has reported in the time of the engine; silent is who is `after_s` seconds behind others.
+/// Returns the hosts of the time of the engine; those `after_s` seconds behind others are silent.
 ///
 /// # Errors
-/// When the query fails.
+/// Fails if the query fails.
 pub async fn attendance(engine: &FleetEngine, after_s: i64) -> Result<Attendance> {
     let sql = "SELECT host_id, MIN(host) AS host, MIN(rack) AS rack, MAX(time) AS last, \
                SUM(lost_requests) AS lost FROM hosts GROUP BY host_id ORDER BY last, host_id";

@@ -9,10 +9,10 @@ use crate::engine::FleetEngine;
 use crate::error::Result;
 use crate::output::{AnswerCell, AnswerSection, number_column, size_text, text_column};
 
-/// Reads what is compared and compares it.
+/// Reads the hours and compares them.
 ///
 /// # Errors
-/// When the query fails.
+/// Fails if the query fails.
 pub async fn compare(engine: &FleetEngine) -> Result<(DriveHours, OutlierReport)> {
     let data = DriveHours::read(engine, "").await?;
     let report = find(&data, FALSE_ALARMS);
@@ -141,10 +141,10 @@ pub fn batches(data: &DriveHours, report: &OutlierReport) -> AnswerSection {
     AnswerSection { name: "batches", title, notes: Vec::new(), columns, rows: rows.collect() }
 }
 
-/// What was compared when, in one line.
+/// Returns the compared time in one line.
 ///
 /// # Errors
-/// When a thread has failed.
+/// Fails if a thread has failed.
 pub fn time_line(engine: &FleetEngine) -> Result<String> {
     let (from_s, until_s) = engine.time()?;
     Ok(format!("{} to {} UTC", minute_text(from_s), minute_text(until_s)))

@@ -1,6 +1,6 @@
-//! `iowhy-fleet top`: what is slowest, busiest, or waits most.
+//! `iowhy-fleet top`: the slowest, the busiest, the longest waits.
 //!
-//! What does not belong here: what is slower than it should be (`outliers`).
+//! What does not belong here: drives that are slower than they should be (`outliers`).
 
 use super::cells::{NamedColumns, text_at};
 use crate::engine::FleetEngine;
@@ -38,7 +38,7 @@ impl TopOrder {
 /// The first rows by that order.
 ///
 /// # Errors
-/// When the query fails.
+/// Fails if the query fails.
 pub async fn top(engine: &FleetEngine, order: TopOrder, most: usize) -> Result<AnswerSection> {
     match order {
         TopOrder::Blocked => blocked(engine, most).await,
@@ -47,7 +47,7 @@ pub async fn top(engine: &FleetEngine, order: TopOrder, most: usize) -> Result<A
 }
 
 async fn drives(engine: &FleetEngine, order: TopOrder, most: usize) -> Result<AnswerSection> {
-    // The histograms are most of the bytes: read only where they are what is asked for.
+    // The histograms are most of the bytes: they are read only if the order needs them.
     let p99 = match order {
         TopOrder::P99 => "latency_percentile(merge_latency(latency), 0.99)",
         _ => "MAX(p99_ns)",

@@ -1,9 +1,10 @@
-//! `iowhy-fleet writers`: who writes most on all hosts, and what each byte asked for costs.
+//! `iowhy-fleet writers`: the programs that write most on all hosts, and the cost of each byte of
+//! their calls.
 //!
-//! A byte counts once: of stacked devices the upper one's, but where devices are listed.
+//! A byte counts once: of stacked devices, that of the upper one, except where devices are listed.
 //!
-//! What does not belong here: which program a request is charged to, which each host's recorder
-//! tells.
+//! What does not belong here: the program that a request is charged to, which each host's recorder
+//! determines.
 
 use super::cells::{NamedColumns, text_at};
 use crate::engine::FleetEngine;
@@ -13,7 +14,7 @@ use crate::output::{
 };
 use datafusion::arrow::array::{Array, Int64Array};
 
-/// A call makes the pages of its bytes dirty and at most two more.
+/// Bytes of pages that a call makes dirty beyond its own: at most two pages.
 const MORE_PAGES_BYTES: u64 = 2 * 4096;
 /// Bytes written for each byte asked from which a row is named …
 const LEAST_FACTOR: f64 = 10.0;
@@ -93,7 +94,7 @@ impl WriterOrder {
 /// The first rows by that order.
 ///
 /// # Errors
-/// When the queries fail.
+/// Fails if the queries fail.
 pub async fn writers(
     engine: &FleetEngine,
     group: WriterGroup,
@@ -191,7 +192,7 @@ fn figure(column: &Int64Array, row: usize) -> u64 {
     if is_there { u64::try_from(column.value(row)).unwrap_or(0) } else { 0 }
 }
 
-/// What a row is of; rows that are of no program say what they are.
+/// Returns the names of a row; rows of no program have the name of their kind.
 fn names(columns: &NamedColumns<'_>, group: WriterGroup, row: usize) -> Result<Vec<String>> {
     let mut names = Vec::new();
     for column in group.names() {
@@ -258,8 +259,9 @@ impl RowSums {
         })
     }
 
-    /// Bytes written for each byte asked; `None` as in `iowhy history --who`: nothing was asked, or
-    /// more pages were written than calls can have made dirty, so it writes through a mapping.
+    /// Returns the bytes written for each byte of the calls; `None` as in `iowhy history --who`:
+    /// there were none, or more pages were written than calls can have made dirty, so it writes
+    /// through a mapping.
     fn factor(&self) -> Option<f64> {
         let most = self.asked.saturating_add(self.calls.saturating_mul(MORE_PAGES_BYTES));
         let is_mapped = self.calls > 0 && self.data > most;
@@ -290,7 +292,7 @@ impl RowSums {
         ]
     }
 
-    /// A sentence on a row that costs many times what it asks for.
+    /// Returns a sentence on a row that writes many times the bytes of its calls.
     fn note(&self, name: &str, all: u64, hosts: u64, most_on: &str) -> Option<String> {
         let factor = self.factor().filter(|factor| *factor >= LEAST_FACTOR)?;
         (self.share(all) >= LEAST_SHARE).then(|| {

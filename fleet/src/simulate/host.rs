@@ -1,6 +1,6 @@
-//! What a simulated host is: its name, rack, kernel and drives.
+//! A simulated host: its name, rack, kernel and drives.
 //!
-//! What does not belong here: what it does.
+//! What does not belong here: its load.
 
 use super::FleetPlan;
 use crate::clock::HOUR_S;
@@ -16,8 +16,8 @@ const RACK_HOSTS: usize = 40;
 pub const SICK_HOST: usize = 4;
 /// The host that is slow as a whole: one with four drives.
 pub const SLOW_HOST: usize = 5;
-/// How much the logarithm of the latency deviates by nature: of hosts (their controllers, cables
-/// and settings), of racks, and of drives.
+/// The deviation of the logarithm of the latency by nature: of hosts (their controllers, cables and
+/// settings), of racks, and of drives.
 const HOST_SIGMA: f64 = 0.08;
 const RACK_SIGMA: f64 = 0.02;
 const DRIVE_SIGMA: f64 = 0.04;
@@ -41,7 +41,7 @@ pub struct SimulatedModel {
     pub latency_ns: [f64; 2],
     /// Requests a second by day, reads and writes.
     pub rate: [f64; 2],
-    /// Kernel names begin so.
+    /// The beginning of kernel names.
     pub device: &'static str,
 }
 
@@ -76,7 +76,7 @@ pub const MODELS: [SimulatedModel; 3] = [
     },
 ];
 
-/// What a host is for: its name, its models, and its share of the fleet.
+/// The role of a host: its name, its models, and its share of the fleet.
 const ROLES: [(&str, &[usize], usize); 3] =
     [("db", &[0, 0], 3), ("web", &[1], 5), ("store", &[1, 2, 2, 2], 2)];
 
@@ -91,7 +91,7 @@ pub struct SimulatedDrive {
     pub firmware: &'static str,
     /// Its serial number.
     pub serial: String,
-    /// How much slower than its model it is by nature.
+    /// The factor by which it is slower than its model by nature.
     pub factor: f64,
 }
 
@@ -100,19 +100,20 @@ pub struct SimulatedDrive {
 pub struct SimulatedHost {
     /// Its number in the fleet.
     pub index: usize,
-    /// What it uploads of itself, with the kernel of the beginning.
+    /// The host as in its uploads, with the kernel of the beginning.
     pub host: UploadHost,
     /// Its drives.
     pub drives: Vec<SimulatedDrive>,
-    /// How much slower its drives are by its nature and that of its rack.
+    /// The factor by which its drives are slower by its nature and that of its rack.
     pub factor: f64,
-    /// How much busier than others it is.
+    /// The factor by which it is busier than others.
     pub busy: f64,
     /// Whether it gets the new kernel.
     pub is_upgraded: bool,
 }
 
-/// Numbers of one thing of a fleet: the same for one seed, whatever else is simulated.
+/// Returns the random numbers of one thing of a fleet: the same for one seed, independent of other
+/// things.
 pub fn numbers(plan: &FleetPlan, parts: &[u64]) -> Pcg64Mcg {
     let mut hasher = blake3::Hasher::new();
     hasher.update(&plan.seed.to_le_bytes());
@@ -159,7 +160,7 @@ impl SimulatedHost {
         SimulatedHost { index, host, drives, factor, busy, is_upgraded }
     }
 
-    /// The kernel that it has at a time, seconds since 1970.
+    /// Returns its kernel at a time, seconds since 1970.
     pub fn kernel(&self, plan: &FleetPlan, time_s: i64) -> &'static str {
         let changes_s = plan.trouble.kernel.map(|(_, hour)| plan.from_s + hour * HOUR_S);
         match changes_s {
@@ -168,7 +169,7 @@ impl SimulatedHost {
         }
     }
 
-    /// Its drives as it uploads them.
+    /// Returns its drives as in its uploads.
     pub fn upload_drives(&self) -> Vec<(String, UploadDrive)> {
         let drive = |drive: &SimulatedDrive| {
             let upload = UploadDrive {
@@ -184,7 +185,7 @@ impl SimulatedHost {
     }
 }
 
-/// How much slower than usual something is by nature.
+/// Returns a factor of slowness by nature.
 fn nature(numbers: &mut Pcg64Mcg, sigma: f64) -> f64 {
     Normal::new(0.0, sigma).map_or(1.0, |it| it.sample(numbers).exp())
 }

@@ -1,7 +1,7 @@
-//! What a simulated host does in ten minutes: its requests and what they took, its waits, its
+//! The load of a simulated host in ten minutes: its requests and their latencies, its waits, its
 //! findings.
 //!
-//! What does not belong here: what it is.
+//! What does not belong here: the host.
 
 use super::host::{
     MODELS, SICK_HOST, SLOW_HOST, SimulatedDrive, SimulatedHost, noisy_rack, numbers,
@@ -15,9 +15,9 @@ use rand_distr::{Distribution, Normal};
 use rand_pcg::Pcg64Mcg;
 use statrs::distribution::{ContinuousCDF, Normal as NormalCurve};
 
-/// How much the logarithm of a latency deviates within ten minutes.
+/// The deviation of the logarithm of a latency within ten minutes.
 const SIGMA: f64 = 0.55;
-/// How much the logarithm of a host's latency deviates from hour to hour.
+/// The deviation of the logarithm of a host's latency from hour to hour.
 const HOUR_SIGMA: f64 = 0.05;
 const OPERATIONS: [&str; 2] = ["read", "write"];
 /// Bytes of a request.
@@ -33,7 +33,7 @@ fn day_share(time_s: i64) -> f64 {
     0.65 - 0.35 * ((of_day - 1.0 / 6.0) * std::f64::consts::TAU).cos()
 }
 
-/// What the host uploads of the window that begins at `window_s`, seconds since 1970.
+/// Makes the host's upload of the window that begins at `window_s`, seconds since 1970.
 pub fn upload(plan: &FleetPlan, host: &SimulatedHost, window_s: i64) -> Upload {
     let mut numbers = numbers(plan, &[2, host.index as u64, window_s as u64]);
     let mut of_host = host.host.clone();
@@ -74,7 +74,7 @@ pub fn upload(plan: &FleetPlan, host: &SimulatedHost, window_s: i64) -> Upload {
     upload
 }
 
-/// The median that requests of an operation take, ns: by nature, and by what is planted.
+/// Returns the median latency of an operation, ns: by nature, and by planted trouble.
 fn latency_ns(
     plan: &FleetPlan,
     host: &SimulatedHost,
@@ -109,7 +109,8 @@ fn latency_ns(
     latency_ns
 }
 
-/// What a host does beside its usual load makes some of its hours slower, for all of its drives.
+/// Returns the factor of an hour: other work of a host makes some of its hours slower, for all of
+/// its drives.
 fn hour_factor(plan: &FleetPlan, host: &SimulatedHost, window_s: i64) -> f64 {
     let hour = window_s.div_euclid(HOUR_S) as u64;
     normal(&mut numbers(plan, &[3, host.index as u64, hour]), HOUR_SIGMA).exp()

@@ -1,7 +1,7 @@
 //! `iowhy-fleet simulate`: a fleet with loads of day and night, whose drives, hosts and racks
 //! differ by nature and whose hosts have slower hours, and planted trouble: one slow drive, a slow
 //! host, a bad firmware, a kernel that costs 7 ms, a noisy rack, a program that writes many times
-//! what it is asked for. One seed gives one fleet.
+//! the bytes of its calls. One seed gives one fleet.
 //!
 //! | where | what |
 //! |---|---|
@@ -30,26 +30,26 @@ use std::sync::Arc;
 /// Uploads that are written at the same time.
 const UPLOADS_AT_ONCE: usize = 64;
 
-/// What is planted. `None` and `false` plant nothing.
+/// The planted trouble. `None` and `false` plant nothing.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PlantedTrouble {
-    /// A drive that is so many times slower from that hour of the simulation on.
+    /// The factor by which one drive is slower, and the hour of the simulation from which on it is.
     pub slow_drive: Option<(f64, i64)>,
-    /// How many times slower writes are with the bad firmware.
+    /// The factor by which writes are slower with the bad firmware.
     pub firmware: Option<f64>,
-    /// What a write costs more with the new kernel, ns, and from which hour on a part of the hosts
-    /// has it.
+    /// The time that a write takes longer with the new kernel, ns, and the hour from which on a
+    /// part of the hosts has it.
     pub kernel: Option<(f64, i64)>,
-    /// How many times slower one rack is.
+    /// The factor by which one rack is slower.
     pub rack: Option<f64>,
-    /// How many times slower all drives of one host are.
+    /// The factor by which all drives of one host are slower.
     pub host: Option<f64>,
-    /// How many bytes one program writes for each byte that it is asked to, on a part of the hosts.
+    /// Bytes that one program writes for each byte of its calls, on a part of the hosts.
     pub writer: Option<f64>,
 }
 
 impl PlantedTrouble {
-    /// All of it.
+    /// Returns all of it.
     pub const fn all() -> PlantedTrouble {
         PlantedTrouble {
             slow_drive: Some((4.0, 9)),
@@ -61,7 +61,7 @@ impl PlantedTrouble {
         }
     }
 
-    /// None of it: a healthy fleet.
+    /// Returns none of it: a healthy fleet.
     pub const fn none() -> PlantedTrouble {
         PlantedTrouble {
             slow_drive: None,
@@ -79,22 +79,22 @@ impl PlantedTrouble {
 pub struct FleetPlan {
     /// Hosts.
     pub hosts: usize,
-    /// When it begins, seconds since 1970; a full hour.
+    /// The beginning, seconds since 1970; a full hour.
     pub from_s: i64,
     /// Its length in hours.
     pub hours: i64,
     /// The seed.
     pub seed: u64,
-    /// What is planted.
+    /// The planted trouble.
     pub trouble: PlantedTrouble,
 }
 
-/// What was planted where, to compare answers with.
+/// The planted trouble with its places, to compare answers with.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PlantedTruth {
     /// The slow drive's host, device, model and serial number.
     pub slow_drive: Option<[String; 4]>,
-    /// Since when it is slow, seconds since 1970.
+    /// The time from which on it is slow, seconds since 1970.
     pub slow_since_s: Option<i64>,
     /// The bad firmware's model and revision.
     pub firmware: Option<[String; 2]>,
@@ -104,11 +104,11 @@ pub struct PlantedTruth {
     pub rack: Option<String>,
     /// The host that is slow as a whole.
     pub host: Option<String>,
-    /// The program that writes many times what it is asked for.
+    /// The program that writes many times the bytes of its calls.
     pub writer: Option<String>,
 }
 
-/// What was written.
+/// The size of the written data.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct SimulatedSize {
     /// Bytes of all files.
@@ -135,7 +135,7 @@ impl FleetPlan {
         hosts
     }
 
-    /// What is planted where.
+    /// Returns the planted trouble with its places.
     pub fn truth(&self) -> PlantedTruth {
         let hosts = self.fleet();
         let sick = hosts.iter().find(|it| it.index == host::SICK_HOST);
@@ -165,7 +165,7 @@ impl FleetPlan {
     /// Writes the fleet as compaction leaves it.
     ///
     /// # Errors
-    /// When the store fails, or has something of that time.
+    /// Fails if the store fails, or has data of that time.
     pub async fn write(&self, place: &Place) -> Result<SimulatedSize> {
         let hosts = Arc::new(self.fleet());
         let at_once = std::thread::available_parallelism().map_or(2, usize::from);
@@ -200,7 +200,7 @@ impl FleetPlan {
         Ok(rows)
     }
 
-    /// What a host uploads in an hour of the simulation.
+    /// Returns the uploads of a host in an hour of the simulation.
     pub fn uploads(&self, host: &SimulatedHost, hour: i64) -> Vec<Upload> {
         let windows =
             (0..HOUR_S / WINDOW_S).map(|window| self.from_s + hour * HOUR_S + window * WINDOW_S);
@@ -213,7 +213,7 @@ impl FleetPlan {
     /// Writes the fleet as its hosts upload it.
     ///
     /// # Errors
-    /// When the store fails.
+    /// Fails if the store fails.
     pub async fn upload(&self, place: &Place) -> Result<SimulatedSize> {
         let hosts = self.fleet();
         let mut size = SimulatedSize::default();

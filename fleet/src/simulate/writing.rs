@@ -1,8 +1,8 @@
-//! Which programs of a simulated host write: its service most, its journal a little, and on a part
-//! of the hosts a planted program that syncs every line. What they write of a device adds up to the
+//! The programs of a simulated host that write: its service most, its journal a little, and on a
+//! part of the hosts a planted program that syncs every line. Their bytes of a device add up to the
 //! requests of that device.
 //!
-//! What does not belong here: how long requests take.
+//! What does not belong here: the latencies of requests.
 
 use super::FleetPlan;
 use super::host::SimulatedHost;
@@ -33,7 +33,7 @@ pub fn has_heavy_writer(plan: &FleetPlan, host: &SimulatedHost) -> bool {
     plan.trouble.writer.is_some() && host.index % HEAVY_ONE_IN == 1
 }
 
-/// Who wrote and read what a window's requests wrote and read, ordered as a host sends it.
+/// Returns the writers and readers of a window's requests, ordered as a host sends them.
 pub fn rows(
     plan: &FleetPlan,
     host: &SimulatedHost,
@@ -83,7 +83,7 @@ pub fn rows(
     rows
 }
 
-/// What a program wrote that syncs each of its lines.
+/// Returns the sums of a program that syncs each of its lines.
 fn heavy(written: u64, factor: f64) -> WriterSums {
     let (journal_bytes, metadata_bytes) = (written / 2, written / 20);
     let asked_bytes = (written as f64 / factor) as u64;

@@ -1,10 +1,10 @@
 //! The recorder's files of who writes: `history/writers/minutes` for two days, and
 //! `history/writers/hours` for as long as the history is kept.
 //!
-//! Minutes belong to their windows. An hour of which no minute is left belongs to the first window
-//! that there is of it: a host that was without a network for days sends it so.
+//! Minutes belong to their windows. An hour without minutes belongs to its first window: a host
+//! that was without a network for days sends it so.
 //!
-//! What does not belong here: what is sent of them at most (`writers`).
+//! What does not belong here: the limits of the rows that are sent (`writers`).
 
 use super::{MOST_NAME, Spool, cut, lines_of};
 use crate::clock::WINDOW_S;
@@ -105,7 +105,7 @@ fn add(rows: &mut WriterRows, record: SpoolRecord) {
 /// Adds who writes to the windows of `uploads`, seconds since 1970 by window.
 ///
 /// # Errors
-/// When a file is there and cannot be read.
+/// Fails if a file exists and cannot be read.
 pub(super) fn add_to(spool: &Spool, uploads: &mut BTreeMap<i64, Upload>) -> Result<()> {
     let mut windows: BTreeMap<i64, (WriterRows, BTreeSet<i64>)> = BTreeMap::new();
     let folder = spool.directory.join("history/writers");
@@ -113,7 +113,7 @@ pub(super) fn add_to(spool: &Spool, uploads: &mut BTreeMap<i64, Upload>) -> Resu
         let window_s = minute.time_s.div_euclid(WINDOW_S) * WINDOW_S;
         if uploads.contains_key(&window_s) {
             let (rows, seen) = windows.entry(window_s).or_default();
-            // A minute that stands twice counts once, as in the history.
+            // A minute with two lines counts once, as in the history.
             if seen.insert(minute.time_s.div_euclid(60)) {
                 add(rows, minute);
             }
@@ -137,7 +137,7 @@ pub(super) fn add_to(spool: &Spool, uploads: &mut BTreeMap<i64, Upload>) -> Resu
 }
 
 fn writer((id, mut sums): (WriterId, WriterSums)) -> UploadWriter {
-    // One figure that cannot be would have the whole window refused.
+    // One impossible figure would have all of the window refused.
     for figure in sums.figures_mut() {
         *figure = (*figure).min(MOST_COUNT);
     }

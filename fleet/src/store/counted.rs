@@ -1,5 +1,5 @@
-//! A store that counts what is read of it: which objects were opened, and how many bytes came. It
-//! reads nothing outside of the place that it is for, where one is given.
+//! A store that counts reads: the objects that were opened, and their bytes. It reads nothing
+//! outside of its place, if one is given.
 //!
 //! What does not belong here: retries.
 
@@ -17,7 +17,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// What was read.
+/// The counts of reads.
 #[derive(Debug, Default)]
 pub struct ReadCounts {
     bytes: AtomicU64,
@@ -41,7 +41,7 @@ impl ReadCounts {
         self.opened.lock().map_or(0, |opened| opened.len())
     }
 
-    /// Begins again at nothing.
+    /// Sets the counts to zero.
     pub fn reset(&self) {
         self.bytes.store(0, Ordering::Relaxed);
         self.requests.store(0, Ordering::Relaxed);

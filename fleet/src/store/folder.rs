@@ -1,7 +1,7 @@
-//! Lists a directory as a store. Links are not followed, and what can be no object is counted and
-//! passed over: whoever may write one name must not stop those who read all of them.
+//! Lists a directory as a store. Links are not followed, and names that can be no object are
+//! counted and skipped: a user who may write one name must not stop those who read all of them.
 //!
-//! What does not belong here: reading what is listed.
+//! What does not belong here: reading the objects.
 
 use super::Listing;
 use object_store::ObjectMeta;
@@ -9,10 +9,10 @@ use object_store::path::Path as ObjectPath;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
-/// Folders are that deep: table, date, hour.
+/// The depth of folders at most: table, date, hour.
 const MOST_DEPTH: usize = 12;
 
-/// Everything below a folder; nothing if it is not there.
+/// Lists all objects below a folder; nothing if it does not exist.
 pub(super) fn list(folder: &Path) -> io::Result<Listing> {
     let mut listing = Listing::default();
     match std::fs::read_dir(folder) {
@@ -29,7 +29,7 @@ fn add(listing: &mut Listing, entries: std::fs::ReadDir, depth: usize) {
     for entry in entries.flatten() {
         let path = entry.path();
         let strange = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into();
-        // Gone since it was listed.
+        // It is gone since it was listed.
         let Ok(metadata) = entry.metadata() else { continue };
         if metadata.is_dir() {
             match std::fs::read_dir(&path) {

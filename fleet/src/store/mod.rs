@@ -39,10 +39,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use url::Url;
 
-/// A file of credentials is smaller.
+/// Bytes of a file of credentials at most.
 const MOST_SECRET_BYTES: u64 = 64 << 10;
 
-/// How stores are reached.
+/// The settings of connections to stores.
 #[derive(Clone, Default)]
 pub struct StoreOptions {
     /// Settings such as `AWS_ACCESS_KEY_ID`, from a file; those of the environment otherwise.
@@ -62,7 +62,7 @@ impl std::fmt::Debug for StoreOptions {
 /// secrets of Kubernetes are mounted.
 ///
 /// # Errors
-/// When it cannot be read, or somebody else may read it.
+/// Fails if it cannot be read, or somebody else may read it.
 pub fn read_secret(path: &Path) -> Result<String> {
     let read = || format!("read {}", path.display());
     let file = std::fs::File::open(path).context(read)?;
@@ -79,11 +79,11 @@ pub fn read_secret(path: &Path) -> Result<String> {
 }
 
 impl StoreOptions {
-    /// Settings from a file with lines such as `AWS_ACCESS_KEY_ID=…`, and from the environment for
-    /// what the file does not have.
+    /// Loads settings from a file with lines such as `AWS_ACCESS_KEY_ID=…`, and from the
+    /// environment those that the file lacks.
     ///
     /// # Errors
-    /// When the file cannot be read, others may read it, or a line is no setting.
+    /// Fails if the file cannot be read, others may read it, or a line is no setting.
     pub fn load(file: Option<&Path>, allow_http: bool) -> Result<StoreOptions> {
         let mut settings = HashMap::new();
         if let Some(path) = file {
@@ -118,7 +118,7 @@ impl StoreOptions {
     /// The store of a URL: `s3://`, `gs://`, `az://` or `file://`.
     ///
     /// # Errors
-    /// When the scheme is not known, or the settings do not suffice.
+    /// Fails if the scheme is not known, or settings are missing.
     pub fn open(&self, url: &Url) -> Result<Arc<dyn ObjectStore>> {
         let bucket = url.host_str().unwrap_or_default();
         let what = || format!("open {}", url.as_str());
@@ -176,27 +176,27 @@ pub struct FleetStores {
     only: Option<(String, ObjectPath)>,
 }
 
-/// What tells one store from another.
+/// Returns the text that identifies a store.
 fn store_key(url: &Url) -> String {
     format!("{}://{}", url.scheme(), url.host_str().unwrap_or_default())
 }
 
 impl FleetStores {
-    /// No store is open yet.
+    /// Makes stores of which none is open yet.
     pub fn new(options: StoreOptions) -> FleetStores {
         FleetStores { options, counts: Arc::default(), open: Mutex::default(), only: None }
     }
 
-    /// The same, but that only one place is ever opened, whatever others name.
+    /// Restricts them to one place; a URL of any other is refused.
     ///
     /// # Errors
-    /// When it is no place.
+    /// Fails if the text is no place.
     pub fn only(self, text: &str) -> Result<FleetStores> {
         let (url, prefix) = place_url(text)?;
         Ok(FleetStores { only: Some((store_key(&url), prefix)), ..self })
     }
 
-    /// What was read of all stores together.
+    /// Returns the counts of reads from all stores.
     pub fn counts(&self) -> Arc<ReadCounts> {
         Arc::clone(&self.counts)
     }
@@ -204,7 +204,7 @@ impl FleetStores {
     /// The store of a URL.
     ///
     /// # Errors
-    /// When it cannot be opened.
+    /// Fails if it cannot be opened.
     pub fn get(&self, url: &Url) -> Result<Arc<dyn ObjectStore>> {
         let key = store_key(url);
         let within = match &self.only {
@@ -227,7 +227,7 @@ impl FleetStores {
     /// The place that a person names: a directory or a URL.
     ///
     /// # Errors
-    /// When it is no place, or cannot be opened.
+    /// Fails if the text is no place, or it cannot be opened.
     pub fn place(&self, text: &str) -> Result<Place> {
         let (url, prefix) = place_url(text)?;
         let mut root = url.clone();
@@ -236,7 +236,7 @@ impl FleetStores {
     }
 }
 
-/// The URL of a place, and what all names of it begin with.
+/// Returns the URL of a place, and the prefix of all its names.
 fn place_url(text: &str) -> Result<(Url, ObjectPath)> {
     let url = match Url::parse(text) {
         Ok(url) if text.contains("://") => url,
@@ -268,22 +268,22 @@ impl ObjectStoreRegistry for FleetStores {
     }
 }
 
-/// What is below a name.
+/// The objects below a name.
 #[derive(Clone, Debug, Default)]
 pub struct Listing {
     /// Objects.
     pub objects: Vec<ObjectMeta>,
-    /// Names of what is no object: links, devices, names that no object can have. They come from
+    /// Names that are no object: links, devices, names that no object can have. They come from
     /// others.
     pub strange: Vec<String>,
 }
 
-/// Where a fleet's objects are: a store, and the prefix of all names.
+/// The place of a fleet's objects: a store, and the prefix of all names.
 #[derive(Clone, Debug)]
 pub struct Place {
     /// The store.
     pub store: Arc<dyn ObjectStore>,
-    /// What all names begin with.
+    /// The prefix of all names.
     pub prefix: ObjectPath,
     /// The store's URL, without the prefix.
     pub root: Url,
@@ -303,10 +303,10 @@ impl Place {
         path.filter(|_| is_folder)
     }
 
-    /// Nothing, if the place is there: a directory that does not exist is most likely a mistake.
+    /// Checks that the place exists: a directory that does not exist is most likely a mistake.
     ///
     /// # Errors
-    /// When the place is a directory that does not exist.
+    /// Fails if the place is a directory that does not exist.
     pub fn must_exist(&self) -> Result<()> {
         match self.folder() {
             Some(folder) if !folder.is_dir() => {
@@ -321,15 +321,15 @@ impl Place {
     /// The objects below a name, in the order of their names.
     ///
     /// # Errors
-    /// When they cannot be listed.
+    /// Fails if they cannot be listed.
     pub async fn list(&self, name: &str) -> Result<Vec<ObjectMeta>> {
         self.listing(name).await.map(|listing| listing.objects)
     }
 
-    /// The same, with what is there and is no object.
+    /// Lists the objects, and the names that are no object.
     ///
     /// # Errors
-    /// When they cannot be listed.
+    /// Fails if they cannot be listed.
     pub async fn listing(&self, name: &str) -> Result<Listing> {
         let mut listing = match self.folder() {
             // One bad name would end the library's list of a directory.
@@ -351,7 +351,7 @@ impl Place {
     /// An object's content; `None` if it is larger than `most` bytes, or not there.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// Fails if it cannot be read.
     pub async fn read(&self, path: &ObjectPath, most: u64) -> Result<Option<Bytes>> {
         let failed = |error| store_error(&format!("read {path}"), &error);
         let answer = match self.store.get(path).await {
@@ -367,16 +367,16 @@ impl Place {
     /// Writes an object whole, over one of the same name.
     ///
     /// # Errors
-    /// When it cannot be written; nothing or all of it is there then.
+    /// Fails if it cannot be written; then either nothing or all of it was written.
     pub async fn write(&self, path: &ObjectPath, bytes: Bytes) -> Result<()> {
         let written = self.store.put(path, PutPayload::from_bytes(bytes)).await;
         written.map_err(|error| store_error(&format!("write {path}"), &error)).map(|_| ())
     }
 
-    /// Writes an object unless one of that name is there; whether it was written.
+    /// Writes an object unless one of that name exists; returns whether it was written.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// Fails if it cannot be written.
     pub async fn create(&self, path: &ObjectPath, bytes: Bytes) -> Result<bool> {
         let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
         match self.store.put_opts(path, PutPayload::from_bytes(bytes), options).await {
@@ -390,7 +390,7 @@ impl Place {
     /// Removes objects; one that is not there is removed already.
     ///
     /// # Errors
-    /// When one cannot be removed.
+    /// Fails if one cannot be removed.
     pub async fn remove(&self, paths: Vec<ObjectPath>) -> Result<()> {
         let paths = futures::stream::iter(paths.into_iter().map(Ok)).boxed();
         let mut removed = self.store.delete_stream(paths);
@@ -404,7 +404,7 @@ impl Place {
     }
 }
 
-/// A store's error; those that another try may not meet are marked.
+/// Converts a store's error; those that another try may not meet are marked.
 pub fn store_error(action: &str, error: &object_store::Error) -> FleetError {
     use object_store::Error as E;
     let cause = chain(error);
@@ -413,7 +413,7 @@ pub fn store_error(action: &str, error: &object_store::Error) -> FleetError {
         E::PermissionDenied { .. } | E::Unauthenticated { .. } => failure
             .hint("credentials come from the environment (AWS_ACCESS_KEY_ID …) or --credentials"),
         E::InvalidPath { .. } | E::NotSupported { .. } | E::NotImplemented { .. } => failure,
-        // Where there are no credentials, the library asks the cloud's own machine for some.
+        // Without credentials, the library asks the cloud's own machine for some.
         E::Generic { .. } if cause.contains("169.254.169.254") => failure
             .hint("credentials come from the environment (AWS_ACCESS_KEY_ID …) or --credentials"),
         E::Generic { .. } if cause.contains("URL scheme is not allowed") => {
@@ -433,7 +433,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("credentials");
         std::fs::write(&path, "AWS_SECRET_ACCESS_KEY=SECRET\nSECRET\n").unwrap();
-        // Write access for the group, or any for others, is too much, whoever owns the file.
+        // Write access for the group, or any for others, is too much for every owner.
         for mode in [0o660, 0o644] {
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
             let refused = StoreOptions::load(Some(&path), false).unwrap_err();

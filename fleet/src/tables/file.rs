@@ -1,6 +1,6 @@
 //! Parquet files of the tables: an hour of all hosts each.
 //!
-//! What does not belong here: where they are, and which of them count.
+//! What does not belong here: their names, and the choice of those that count.
 
 use super::FleetTable;
 use crate::error::{FleetContext, Result};
@@ -22,13 +22,13 @@ use std::collections::{HashMap, HashSet};
 
 /// Rows that are unpacked at a time.
 const BATCH_ROWS: usize = 8 << 10;
-/// Rows of a group: what is read at least, where a host is looked for.
+/// Rows of a group: the least that is read to find a host.
 const GROUP_ROWS: usize = 64 << 10;
 
 /// A file with these rows, sorted by the table's keys, so that a host is in few row groups.
 ///
 /// # Errors
-/// When the rows are not those of the table.
+/// Fails if the rows are not those of the table.
 pub fn write(table: &FleetTable, rows: &RecordBatch) -> Result<Bytes> {
     merge(table, None, rows, &HashSet::new()).map(|(bytes, _)| bytes)
 }
@@ -47,11 +47,12 @@ fn writer(table: &FleetTable) -> Result<FileWriter> {
     ArrowWriter::try_new(Vec::new(), table.file_schema(), Some(properties)).context(what)
 }
 
-/// The rows of an older file without those of some hosts and windows, and new ones, as one file;
-/// and how many they are. Of the old file a group of rows is unpacked at a time.
+/// Merges the rows of an older file, without those of some hosts and windows, with new ones into
+/// one file; returns it with the number of its rows. Of the old file, a group of rows is unpacked
+/// at a time.
 ///
 /// # Errors
-/// When the old file, or the new rows, are not of the table.
+/// Fails if the old file, or the new rows, are not of the table.
 pub fn merge(
     table: &FleetTable,
     old: Option<Bytes>,
@@ -90,10 +91,10 @@ pub fn merge(
     Ok((writer.into_inner().context(what)?.into(), count as u64))
 }
 
-/// The rows of a file that are of a group of hosts, as a file; and how many they are.
+/// Returns the rows of a file that are of a group of hosts, as a file, and their number.
 ///
 /// # Errors
-/// When it is no file of the table.
+/// Fails if it is not a file of the table.
 pub fn part(table: &FleetTable, bytes: Bytes, group: &HostGroup) -> Result<(Bytes, u64)> {
     let what = || format!("divide rows of {}", table.name);
     let (mut writer, mut count) = (writer(table)?, 0);
@@ -119,7 +120,7 @@ fn sorted(table: &FleetTable, rows: &RecordBatch) -> Result<RecordBatch> {
 /// Calls `each` with the rows of a file, a group at a time.
 ///
 /// # Errors
-/// When it is no file of this table, and those of `each`.
+/// Fails if it is not a file of this table, or if `each` fails.
 pub fn for_each_batch(
     table: &FleetTable,
     bytes: Bytes,
@@ -135,7 +136,7 @@ pub fn for_each_batch(
     Ok(())
 }
 
-/// What rows are of: a host's identity, and the window, seconds since 1970.
+/// The origin of rows: a host's identity, and the window, seconds since 1970.
 pub type RowOrigin = (String, i64);
 
 /// Calls `each` with host and time of every row, the time in milliseconds since 1970.
@@ -172,7 +173,7 @@ pub fn add_incidents(rows: &RecordBatch, found: &mut HashSet<(String, u32)>) {
 /// The rows without those of some hosts and windows.
 ///
 /// # Errors
-/// Only by a defect.
+/// Fails only by a defect.
 pub fn without(rows: &RecordBatch, gone: &HashSet<RowOrigin>) -> Result<RecordBatch> {
     if gone.is_empty() {
         return Ok(rows.clone());

@@ -6,7 +6,7 @@
 //! | [`rows`] | rows of an upload |
 //! | [`file`] | Parquet files: written, read, merged |
 //!
-//! What does not belong here: which files count.
+//! What does not belong here: the choice of files that count.
 
 pub mod file;
 pub mod rows;
@@ -14,7 +14,7 @@ pub mod rows;
 use datafusion::arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
 use std::sync::Arc;
 
-/// What a column holds.
+/// The type of a column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ColumnKind {
     /// Text; null where it is not known.
@@ -34,9 +34,9 @@ pub enum ColumnKind {
 pub struct FleetColumn {
     /// Its name.
     pub name: &'static str,
-    /// What it holds.
+    /// Its type.
     pub kind: ColumnKind,
-    /// What it means, with its unit.
+    /// Its meaning, with its unit.
     pub meaning: &'static str,
 }
 
@@ -45,11 +45,11 @@ pub struct FleetColumn {
 pub struct FleetTable {
     /// Its name.
     pub name: &'static str,
-    /// What a row is.
+    /// The meaning of a row.
     pub row: &'static str,
     /// Its columns; `date` and `hour` come from the names of files.
     pub columns: &'static [FleetColumn],
-    /// By how many of the first columns rows are sorted.
+    /// The number of the first columns by which rows are sorted.
     pub keys: usize,
 }
 
@@ -188,7 +188,7 @@ pub const FINDINGS: FleetTable = FleetTable {
     ],
 };
 
-/// Who writes.
+/// Writers: bytes and calls by program and file.
 pub const WRITERS: FleetTable = FleetTable {
     name: "writers",
     row: "ten minutes of a program, container, file and device",

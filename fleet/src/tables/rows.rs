@@ -42,7 +42,7 @@ fn count<'a>(value: u64) -> RowValue<'a> {
     RowValue::Count(i64::try_from(value).ok())
 }
 
-/// Empty text is not known.
+/// Makes text a value; empty text is not known.
 fn known(text: &str) -> RowValue<'_> {
     RowValue::Text(Some(text).filter(|text| !text.is_empty()))
 }
@@ -76,7 +76,7 @@ impl ColumnBuilder {
         }
     }
 
-    /// Whether the value is of the column's kind.
+    /// Adds the value; returns whether it is of the column's kind.
     fn push(&mut self, value: &RowValue<'_>) -> bool {
         match (self, value) {
             (ColumnBuilder::Text(column), RowValue::Text(text)) => column.append_option(*text),
@@ -165,10 +165,10 @@ impl Default for FleetRows {
 }
 
 impl FleetRows {
-    /// Adds what an upload holds. `clock_skew_s`: the store's clock minus the host's.
+    /// Adds the rows of an upload. `clock_skew_s`: the store's clock minus the host's.
     ///
     /// # Errors
-    /// Only by a defect: a row that does not fit its table.
+    /// Fails only by a defect: a row that does not fit its table.
     pub fn add(&mut self, upload: &Upload, clock_skew_s: Option<i64>) -> Result<()> {
         if let Some(incident) = &upload.incident {
             return self.add_incident(upload, incident);
@@ -346,10 +346,10 @@ impl FleetRows {
         all.iter().map(|rows| rows.bytes).sum()
     }
 
-    /// What was collected, a batch for each table of [`TABLES`], in that order.
+    /// Returns the collected rows, a batch for each table of [`TABLES`], in that order.
     ///
     /// # Errors
-    /// Only by a defect: columns that do not fit their table.
+    /// Fails only by a defect: columns that do not fit their table.
     pub fn finish(self) -> Result<Vec<RecordBatch>> {
         let all = [
             self.hosts,

@@ -1,4 +1,4 @@
-//! A cluster of real processes answers as this process does, also when some of it dies.
+//! A cluster of real processes answers as this process does, also when a part of it dies.
 
 use crate::support::{Server, TestPlace, directory, free_port, half_sick, program, sorted};
 use iowhy_fleet::engine::QueryAnswer;
@@ -56,12 +56,12 @@ impl TestCluster {
         self.executors.push(Server::start(command, port));
     }
 
-    /// What the scheduler has logged.
+    /// Returns the scheduler's log.
     fn log(&self) -> String {
         std::fs::read_to_string(self.folder.path().join("log")).unwrap()
     }
 
-    /// Of how many stages an executor has rows, in `JOB/STAGE` of its folder.
+    /// Returns how many stages an executor has rows of, in `JOB/STAGE` of its folder.
     fn stages(&self, at: usize) -> usize {
         let below = |folder: &Path| {
             let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
@@ -120,7 +120,7 @@ const LONG_JOIN: &str = "SELECT a.device, COUNT(*) AS n, SUM(a.requests + b.requ
      FROM flows a JOIN flows b ON a.host = b.host GROUP BY a.device";
 
 /// Kills an executor as soon as the query has begun, or when so many of its stages have rows on
-/// one; whether the query was not yet answered then.
+/// one; returns whether the query was not yet answered then.
 async fn kill_at(
     cluster: &mut TestCluster,
     stages: usize,
@@ -139,8 +139,8 @@ async fn kill_at(
     !query.is_finished()
 }
 
-/// How far a query is decides what is lost with an executor, so each of its stages is tried, all at
-/// the same time: what is lost is known after 20 s.
+/// The progress of a query decides what is lost with an executor, so each of its stages is tried,
+/// all at the same time: the loss is known after 20 s.
 #[tokio::test(flavor = "multi_thread", worker_threads = 8)]
 async fn an_executor_that_is_killed_spoils_no_answer() {
     let test = Arc::new(directory());
@@ -152,7 +152,7 @@ async fn an_executor_that_is_killed_spoils_no_answer() {
     }
 }
 
-/// A query that was faster than the kill is run again.
+/// Runs a query again that was faster than the kill.
 async fn killed_at(test: Arc<TestPlace>, stages: usize, expected: Vec<String>) {
     for _ in 0..5 {
         let mut cluster = TestCluster::start(2);
@@ -169,7 +169,7 @@ async fn killed_at(test: Arc<TestPlace>, stages: usize, expected: Vec<String>) {
     panic!("killed too late at {stages}");
 }
 
-/// What a cluster cannot run runs here; what opens another store than its own is refused.
+/// Runs queries that a cluster cannot run here; one that opens another store is refused.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_answers_as_one_process_and_reads_its_own_store_only() {
     let test = fleet().await;
@@ -215,7 +215,7 @@ async fn a_scheduler_that_is_killed_is_an_error() {
     assert!(error.to_string().contains("failed to run the query"), "{error}");
 }
 
-/// What is left of it would keep the slots of executors.
+/// Otherwise its tasks would keep the slots of executors.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_query_that_ran_out_of_time_is_ended() {
     let test = fleet().await;

@@ -1,4 +1,4 @@
-//! Uploads become tables: each once, wherever it is killed, and from any host.
+//! Uploads become tables: each once, if it is killed anywhere, and from any host.
 
 use crate::support::{DAY_S, TestPlace, WINDOWS_OF_AN_HOUR, directory, plan, program, says};
 use async_trait::async_trait;
@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 const ROWS: &str = "SELECT COUNT(*) FROM hosts";
 const REQUESTS: &str = "SELECT SUM(requests) FROM flows";
 
-/// What all uploads of a plan have together: windows and requests.
+/// Returns the sum of all uploads of a plan: windows and requests.
 fn totals(plan: &FleetPlan) -> (i64, i64) {
     let fleet = plan.fleet();
     let uploads =
@@ -58,9 +58,9 @@ async fn every_upload_is_merged_once() {
     assert!(test.place.list("table=incoming").await.unwrap().is_empty());
 }
 
-/// So little that every merge is one of several.
+/// Limits at which every merge is one of several.
 const LITTLE: CompactLimits = CompactLimits { uploads: 50, row_bytes: 50_000, file_bytes: 7000 };
-/// So little that every merge divides its hosts.
+/// Limits at which every merge divides its hosts.
 const LEAST: CompactLimits = CompactLimits { uploads: 1, row_bytes: 1, file_bytes: 1 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -86,7 +86,7 @@ async fn uploads_and_the_direct_way_give_the_same_tables() {
 
 async fn same_tables(uploaded: &TestPlace, direct: &TestPlace) {
     for table in iowhy_fleet::tables::TABLES {
-        // When an upload arrived is known for one of them only.
+        // The arrival of an upload is known for one of them only.
         let columns = table.columns.iter().filter(|column| column.name != "clock_skew_s");
         let columns: Vec<&str> = columns.map(|column| column.name).collect();
         let keys: Vec<&str> = columns.iter().take(table.keys).copied().collect();
@@ -152,7 +152,7 @@ async fn a_query_whose_files_were_merged_sees_the_new_ones() {
 async fn what_is_replaced_stays_for_those_who_read_it() {
     let test = directory();
     let files = async || test.place.list("table=hosts").await.unwrap().len();
-    // The newest state may name an old file: what replaces it begins its time of grace.
+    // The newest state may name an old file: its replacement begins its time of grace.
     for (id, window_s) in [(0, 0), (1, 0), (1, 600), (1, 1200)] {
         let id = ["0123456789abcdef", "fedcba9876543210"][id];
         send(&test.place, &window(10, id, DAY_S + 7200 + window_s)).await;
@@ -266,7 +266,7 @@ async fn two_compactions_at_once_merge_once() {
     assert_eq!(seen(&test).await, totals(&plan));
 }
 
-/// A store whose every change after so many fails, as when its user was killed there.
+/// A store of which every change after so many fails, as when its user was killed there.
 #[derive(Debug)]
 struct MortalStore {
     inner: Arc<dyn ObjectStore>,

@@ -1,9 +1,9 @@
-//! Limits hold whatever a query does, and a mistake in a command line is no success.
+//! Limits hold for any query, and a mistake in a command line is no success.
 
 use crate::support::{directory, plan, program};
 use std::time::{Duration, Instant};
 
-/// Exit code and what it says, of a command that must end within a time.
+/// Returns the exit code and the output of a command that must end within a time.
 fn ends(args: &[&str], within: Duration) -> (Option<i32>, String) {
     let begun = Instant::now();
     let mut command = program();

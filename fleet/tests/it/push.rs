@@ -1,4 +1,4 @@
-//! What a host sends: all of it, once, whenever it is ended; and no name with `--redact`.
+//! The data that a host sends: all of it, once, wherever it is ended; and no name with `--redact`.
 
 use crate::support::{DAY_S, directory, machine, program, spool};
 use iowhy_fleet::clock::now_s;
@@ -40,7 +40,7 @@ async fn everything_finished_is_sent_once() {
     let drive = "SELECT COUNT(*) FROM flows WHERE model = 'ACME' AND serial = 'SECRET-1'";
     assert_eq!(test.number(drive).await, 4);
     assert_eq!(test.number("SELECT COUNT(*) FROM incidents WHERE cause = 'hung-io'").await, 1);
-    // The memory of what was sent is lost: sent again, counted once.
+    // The record of sent data is lost: it is sent again, and counted once.
     std::fs::remove_dir_all(own.path().join("state")).unwrap();
     let lost = plan(own.path(), DAY_S + 3600).push(&test.place).await.unwrap();
     assert_eq!((lost.windows, lost.incidents), (4, 1));
@@ -50,15 +50,14 @@ async fn everything_finished_is_sent_once() {
     assert_eq!(test.number("SELECT COUNT(*) FROM incidents").await, 1);
 }
 
-/// Where no timer starts it: what comes later is sent by the same process, which ends when it is
-/// told.
+/// Pushes without a timer: later data is sent by the same process, which ends on a signal.
 #[test]
 fn it_pushes_again_and_again_until_it_is_ended() {
     let own = tempfile::tempdir().unwrap();
     let (root, spooled) = (own.path().join("root"), own.path().join("spool"));
     machine(&root, "0123456789");
     std::fs::create_dir(own.path().join("store")).unwrap();
-    // Not older than the program looks back.
+    // Not older than the program's oldest window.
     let begin_s = (now_s() - 3600) / 600 * 600;
     spool(&spooled, begin_s, 10);
     let mut command = program();
@@ -107,7 +106,7 @@ async fn a_recording_is_sent_whole_and_before_its_incident() {
     let sent = test.folder.path().join(name).join("recording/requests/00000001.parquet");
     let original = own.path().join("spool/incidents/000001/recording/requests/00000001.parquet");
     assert_eq!(std::fs::read(sent).unwrap(), std::fs::read(original).unwrap());
-    // What is there is not sent again.
+    // Data in the store is not sent again.
     std::fs::remove_dir_all(own.path().join("state")).unwrap();
     let again = plan.push(&test.place).await.unwrap();
     assert_eq!((again.incidents, again.files), (1, 0));

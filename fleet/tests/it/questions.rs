@@ -1,4 +1,4 @@
-//! What is planted is found first, and nothing else.
+//! Planted trouble is found first, and nothing else.
 
 use crate::support::{directory, half_sick, plan};
 use iowhy_fleet::questions::cells::{DriveHour, DriveHours, FleetDrive};
@@ -77,7 +77,7 @@ async fn a_rollout_costs_what_was_planted() {
     assert!(read.difference_ns.abs() < 0.05 * read.before_ns, "{read:?}");
 }
 
-/// What healthy fleets differ in: how much the logarithm of a latency deviates.
+/// A healthy fleet: the deviations of the logarithm of a latency.
 #[derive(Clone, Copy, Debug)]
 struct HealthyFleet {
     hosts: usize,
@@ -89,9 +89,9 @@ struct HealthyFleet {
     has_models: bool,
     host_sigma: f64,
     rack_sigma: f64,
-    /// Of a host's hours.
+    /// The deviation of a host's hours.
     hour_sigma: f64,
-    /// Of the spread of drives and hours from host to host.
+    /// The deviation of the spread of drives and hours from host to host.
     uneven_sigma: f64,
 }
 
@@ -107,7 +107,7 @@ const ONE_EACH: HealthyFleet = HealthyFleet {
     uneven_sigma: 0.0,
 };
 
-/// As real ones are: hosts differ more than drives.
+/// A fleet like real ones: hosts differ more than drives.
 const DOZEN_EACH: HealthyFleet = HealthyFleet {
     hosts: 40,
     drives: 12,
@@ -142,7 +142,7 @@ fn healthy(seed: u64, fleet: HealthyFleet) -> DriveHours {
         let model_name = if fleet.has_models { format!("model {model}") } else { String::new() };
         for device in 0..fleet.drives {
             let drive = data.drives.len() as u32;
-            // Where nobody knows the model, nobody knows the firmware.
+            // If the model is not known, the firmware is not known either.
             let firmware = match (fleet.has_models, numbers.random_bool(0.2)) {
                 (false, _) => "",
                 (true, true) => "B",
@@ -178,8 +178,8 @@ fn healthy(seed: u64, fleet: HealthyFleet) -> DriveHours {
     data
 }
 
-/// The stated rate: of 100 healthy fleets at most 5 % are called sick. By chance more than 13 of
-/// 100 would be with less than one in a thousand if the rate were 5 %.
+/// Checks the stated rate: of 100 healthy fleets at most 5 % are called sick. More than 13 of 100
+/// have a chance of less than one in a thousand if the rate is 5 %.
 #[test]
 fn false_alarms_are_as_rare_as_stated() {
     for fleet in [

@@ -19,7 +19,7 @@ pub fn plan(hosts: usize, hours: i64) -> FleetPlan {
     FleetPlan { hosts, from_s: DAY_S, hours, seed: 5, trouble: PlantedTrouble::all() }
 }
 
-/// What takes longer hangs, however busy the machine is.
+/// The time after which a process hangs, on a machine of any load.
 pub const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A plan whose kernel and drive go wrong halfway.
@@ -145,7 +145,7 @@ pub fn program() -> Command {
     command
 }
 
-/// What the program says; it must succeed.
+/// Returns the program's output; it must succeed.
 pub fn says(command: &mut Command) -> String {
     let output = command.output().unwrap();
     let error = String::from_utf8_lossy(&output.stderr);

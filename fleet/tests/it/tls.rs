@@ -1,5 +1,5 @@
-//! A cluster with certificates: who has one of its authority is answered, who has none is not, and
-//! a client cannot take the place of a node.
+//! A cluster with certificates: a client with one of its authority is answered, one without is not,
+//! and a client cannot take the place of a node.
 
 use crate::cluster::{QUERIES, TestCluster, fleet};
 use crate::support::{TestPlace, free_port, program, sorted};
@@ -97,7 +97,7 @@ async fn only_those_with_a_certificate_are_answered() {
         let error = engine(&test, &cluster, tls).await.query(QUERIES[0]).await.unwrap_err();
         assert!(error.is_transient && error.to_string().contains("--tls"), "{tls:?}: {error}");
     }
-    // What is said without encryption is no request to them.
+    // Bytes without encryption are no request to them.
     for port in [cluster.scheduler.port, cluster.executors[0].port] {
         let mut connection = TcpStream::connect(("127.0.0.1", port)).unwrap();
         connection.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").unwrap();
@@ -134,7 +134,7 @@ async fn a_client_is_no_node() {
     assert!(error.is_transient, "{error}");
 }
 
-/// What a node says that does not start.
+/// Returns the message of a node that does not start.
 fn refusal(args: &[&str]) -> String {
     let port = free_port().to_string();
     let mut command = program();
@@ -150,7 +150,7 @@ fn a_node_without_certificates_stays_on_its_machine() {
         let error = refusal(&["--bind", address]);
         assert!(error.contains("hint: --tls DIR") && error.contains("--insecure"), "{error}");
     }
-    // That it is told to is no reason to refuse: the address is not one of this machine.
+    // With --insecure it is not refused for that: the address is not one of this machine.
     let error = refusal(&["--bind", "192.0.2.1", "--insecure"]);
     assert!(!error.contains("certificates"), "{error}");
 }

@@ -1,4 +1,4 @@
-//! Who writes on all hosts: what was planted, in the right order, and sums that add up.
+//! The writers of all hosts: the planted ones, in the right order, and sums that add up.
 
 use crate::support::{directory, half_sick, plan, program, says};
 use iowhy_fleet::compact::{GRACE_S, compact};
