@@ -1,5 +1,5 @@
 //! A deterministic generator of blktrace captures: a small simulation of devices and CPUs that
-//! writes what the kernel would have written. The same settings give the same bytes.
+//! writes the records of a kernel. The same settings give the same bytes.
 //!
 //! It defines blktrace's numbers separately, so that a defect of iowhy's shows.
 
@@ -66,16 +66,16 @@ pub enum Mix {
     BioOnly,
 }
 
-/// What to generate.
+/// The settings of a capture.
 #[derive(Clone, Copy, Debug)]
 pub struct GeneratorSettings {
-    /// About how many events.
+    /// The approximate number of events.
     pub events: u64,
     /// Devices, each with files of its own.
     pub devices: u32,
     /// CPUs.
     pub cpus: u32,
-    /// Which events.
+    /// The mix of events.
     pub mix: Mix,
     /// The protocol: 7 or 8.
     pub version: u8,
@@ -443,7 +443,7 @@ impl Generator {
         self.issue_from(at, 1_500);
     }
 
-    /// Writes what happens before `limit`.
+    /// Writes the events before `limit`.
     fn write_until(&mut self, limit: u64) -> io::Result<()> {
         while let Some(Reverse(next)) = self.pending.peek()
             && next.time < limit

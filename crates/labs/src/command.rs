@@ -30,7 +30,8 @@ pub fn output_of(mut command: Command) -> Result<String> {
     Err(LabError::failed(action, format!("{}: {}", output.status, said.trim())))
 }
 
-/// Where `program` is: in PATH, or where system programs are although an ordinary PATH lacks it.
+/// Returns the path of `program`: from PATH, or from the directories of system programs, which an
+/// ordinary PATH lacks.
 pub fn find(program: &str) -> Result<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
@@ -40,7 +41,7 @@ pub fn find(program: &str) -> Result<PathBuf> {
         .ok_or_else(|| LabError::missing(program, "scripts/install-deps"))
 }
 
-/// A command line as a person would type it, for messages.
+/// Formats a command line as a person would type it, for messages.
 pub fn shown(command: &Command) -> String {
     std::iter::once(command.get_program())
         .chain(command.get_args())

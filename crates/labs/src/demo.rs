@@ -27,8 +27,8 @@ pub struct DemoSettings {
     pub record: Option<PathBuf>,
 }
 
-/// Runs it. Without root or BPF the recording of the repository is shown instead, which `say`
-/// reports.
+/// Runs the demo. Without root or BPF, the recording of the repository is shown instead, which
+/// `say` reports.
 pub fn run(settings: &DemoSettings, say: &mut dyn FnMut(&str)) -> Result<()> {
     match watch(settings, say) {
         Err(LabError::Missing { what, .. } | LabError::Unsupported { what, .. })

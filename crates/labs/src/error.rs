@@ -4,20 +4,20 @@
 /// here at all, which a test reports as a skip; everything else is a failure.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
-    /// Something that the user can provide is missing: root, a program.
+    /// A requirement that the user can provide is missing: root, a program.
     #[error("this machine lacks {what}\nhint: {hint}")]
     Missing {
-        /// What is missing, as a noun: "root", "mkfs.xfs" …
+        /// The missing requirement, as a noun: "root", "mkfs.xfs" …
         what: String,
-        /// How to get it.
+        /// The way to get it.
         hint: String,
     },
-    /// This kernel does not support it: a file system or a device that it was built without.
+    /// The kernel does not support a feature: a file system or a device that it was built without.
     #[error("this kernel lacks {what}\nhint: {hint}")]
     Unsupported {
-        /// What is missing, as a noun: "zram".
+        /// The missing feature, as a noun: "zram".
         what: String,
-        /// How to get it, where it is a module.
+        /// The way to get it, if it is a module.
         hint: String,
     },
     /// A step failed.
@@ -25,12 +25,12 @@ pub enum LabError {
     Failed {
         /// Verb and object: "mount /dev/loop3".
         action: String,
-        /// Why.
+        /// The cause.
         cause: String,
     },
 }
 
-/// What the functions of this crate return.
+/// The result type of this crate's functions.
 pub type Result<T> = std::result::Result<T, LabError>;
 
 impl LabError {

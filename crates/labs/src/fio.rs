@@ -1,6 +1,6 @@
 //! fio's command lines and its JSON.
 //!
-//! What does not belong here: which I/O a test wants to see ([`crate::workload`] and the tests).
+//! What does not belong here: the I/O that a test needs ([`crate::workload`] and the tests).
 
 use crate::error::Context;
 use crate::{LabError, Result, command};
@@ -10,14 +10,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// How fio asks the kernel.
+/// The interface by which fio submits I/O.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Engine {
     /// pread and pwrite.
     Psync,
     /// io_submit.
     Libaio,
-    /// io_uring as it comes.
+    /// io_uring with its defaults.
     IoUring,
     /// io_uring with every request forced to a kernel worker.
     IoUringForceAsync,
@@ -49,16 +49,16 @@ impl Engine {
     }
 }
 
-/// What a job does.
+/// The I/O of a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FioAccess {
     /// Reads in order.
     Read,
     /// Writes in order.
     Write,
-    /// Reads every block once, in random order, or on and on where the job is timed.
+    /// Reads every block once, in random order; repeatedly if the job is timed.
     RandomRead,
-    /// Writes every block once, in random order, or on and on where the job is timed.
+    /// Writes every block once, in random order; repeatedly if the job is timed.
     RandomWrite,
 }
 
@@ -111,12 +111,12 @@ impl Job {
         Job::stride(file, Engine::Psync, FioAccess::Write, count, block)
     }
 
-    /// Past the page cache (O_DIRECT).
+    /// Makes its I/O direct (O_DIRECT).
     pub fn direct(self) -> Job {
         self.with("direct", "1")
     }
 
-    /// Any option of fio.
+    /// Adds any option of fio.
     pub fn with(mut self, option: &str, value: impl AsRef<std::ffi::OsStr>) -> Job {
         let mut argument = OsString::from(format!("--{option}="));
         argument.push(value.as_ref());
@@ -129,7 +129,7 @@ impl Job {
         self
     }
 
-    /// For a time in seconds, independent of the size.
+    /// Runs for a time in seconds, independent of the size.
     pub fn timed(self, seconds: u64) -> Job {
         self.with("runtime", seconds.to_string()).flags(&["--time_based=1"])
     }
@@ -155,17 +155,17 @@ impl Job {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct FioReport {
-    /// What was read.
+    /// The reads.
     pub read: FioDirection,
-    /// What was written.
+    /// The writes.
     pub write: FioDirection,
-    /// What was synced (`fsync`, `fdatasync` …).
+    /// The syncs (`fsync`, `fdatasync` …).
     pub sync: FioDirection,
     /// User CPU time, percent of one CPU.
     pub usr_cpu: f64,
     /// System CPU time, percent of one CPU.
     pub sys_cpu: f64,
-    /// How many of its I/Os failed with an error.
+    /// The number of its I/Os that failed with an error.
     pub error: i64,
 }
 
@@ -181,7 +181,7 @@ pub struct FioDirection {
     pub iops: f64,
     /// Submission to completion.
     pub clat_ns: FioLatency,
-    /// Creation to completion: what the program waited.
+    /// Creation to completion: the time that the program waited.
     pub lat_ns: FioLatency,
 }
 
@@ -193,13 +193,13 @@ pub struct FioLatency {
     pub mean: f64,
     /// The longest.
     pub max: f64,
-    /// How many were measured.
+    /// The number of measurements.
     #[serde(rename = "N")]
     pub count: u64,
 }
 
 impl FioReport {
-    /// What its threads waited by fio's own clock, all together: reads, writes and syncs from
+    /// Returns the waits of its threads by fio's own clock, in total: reads, writes and syncs from
     /// submission to completion, nanoseconds.
     pub fn waited_ns(&self) -> u64 {
         // A sync has no submission of its own.
@@ -223,7 +223,7 @@ impl FioReport {
     }
 }
 
-/// The I/Os that a job with `--write_iolog=PATH` did: (offset, length), in its order.
+/// Returns the I/Os of a job with `--write_iolog=PATH`: (offset, length), in its order.
 pub fn read_iolog(path: &Path) -> Result<Vec<(u64, u64)>> {
     let text = fs::read_to_string(path).context(|| format!("read {}", path.display()))?;
     Ok(text.lines().filter_map(io_of_line).collect())
@@ -239,7 +239,7 @@ fn io_of_line(line: &str) -> Option<(u64, u64)> {
     Some((offset.parse().ok()?, length.parse().ok()?))
 }
 
-/// A file of `bytes` with data in all its blocks, on disk and not in the page cache's dirty list.
+/// Makes a file of `bytes` with data in all its blocks, on disk and without dirty pages.
 pub fn prepare(path: &Path, bytes: u64) -> Result<PathBuf> {
     use std::io::Write;
     let chunk = vec![0x5a_u8; 1 << 20];

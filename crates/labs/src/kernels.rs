@@ -1,8 +1,8 @@
 //! Features by kernel: `iowhy check` in a guest, compared with the declarations here, and written
 //! into docs/kernels.md.
 //!
-//! What does not belong here: how a guest is run (see [`crate::vm`]), and what its kernel's answers
-//! to a workload are (the tests).
+//! What does not belong here: running a guest (see [`crate::vm`]), and its kernel's results for a
+//! workload (the tests).
 
 use crate::error::Context;
 use crate::vm::architecture::ARM64_SUFFIX;
@@ -15,7 +15,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A program that a kernel does not have, and why.
+/// A program that a kernel does not have, and the reason.
 #[derive(Clone, Copy, Debug)]
 pub struct Lost {
     /// The kernel's line: `5.10`.
@@ -44,12 +44,12 @@ const fn lost(kernel: &'static str, program: &'static str, reason: &'static str)
     Lost { kernel, program, reason }
 }
 
-/// What a guest's setup makes `iowhy check` say beside "yes": its statistics are off, and
-/// securityfs is not mounted. What a missing tracepoint costs stands with its program.
+/// Features for which a guest's setup makes `iowhy check` print more than "yes": its statistics are
+/// off, and securityfs is not mounted. The loss by a missing tracepoint is listed with its program.
 const AS_SET_UP: &[(&str, &str)] =
     &[("BPF statistics", "partly"), ("lockdown", "unknown"), ("tracepoint", "no")];
 
-/// Rows that say less than "yes" on a kernel's line: landlock came with 5.13.
+/// Rows that are not "yes" on a kernel's line: landlock came with 5.13.
 const LACKING: &[(&str, &str, &str)] = &[("5.10", "rights given up", "partly")];
 
 /// A program, as `iowhy check --json` has it.
@@ -59,11 +59,11 @@ pub struct KernelProgram {
     pub program: String,
     /// The tracepoint that it is for; `None` for one that iowhy runs itself.
     pub tracepoint: Option<String>,
-    /// What is lost without it.
+    /// The data that is lost without it.
     pub gives: String,
-    /// Whether the kernel took it.
+    /// Whether the kernel loaded it.
     pub usable: bool,
-    /// Why not.
+    /// The reason why it did not.
     pub reason: Option<String>,
     /// Instructions that the verifier processed; `None` if the kernel does not report it.
     pub verified_instructions: Option<u32>,
@@ -76,7 +76,7 @@ pub struct CheckedRow {
     pub what: String,
     /// Whether it is available: yes, partly, no, unknown.
     pub there: String,
-    /// What was found.
+    /// The details.
     pub found: String,
 }
 
@@ -96,7 +96,7 @@ pub const CHECK: &str = "iowhy check --json >/out/check.json";
 pub const MODULES: &[&str] = &["loop", "btrfs", "xfs"];
 
 impl Claims {
-    /// What [`CHECK`] left.
+    /// Reads the output that [`CHECK`] left.
     pub fn from_outcome(outcome: &GuestOutcome) -> Result<Claims> {
         if outcome.status != 0 {
             return Err(LabError::failed("ask a guest", &outcome.said));
@@ -109,7 +109,7 @@ impl Claims {
     /// Reads the output of `iowhy check --json`.
     ///
     /// # Errors
-    /// When it is not JSON, or lacks a field.
+    /// Fails if it is not JSON, or lacks a field.
     pub fn parse(text: &str) -> Result<Claims> {
         serde_json::from_str(text).context(|| "read the output of iowhy check".to_owned())
     }
@@ -117,7 +117,7 @@ impl Claims {
     /// Differences from the declarations for that kernel: a program that is lost without being
     /// listed, one that is listed and works, a row that is not "yes".
     pub fn surprises(&self, line: &str) -> Vec<String> {
-        // What a kernel has does not depend on the processor.
+        // A kernel's features do not depend on the processor.
         let line = line.trim_end_matches(ARM64_SUFFIX);
         let mut found = Vec::new();
         for program in self.programs.iter().filter(|program| !program.usable) {
@@ -161,7 +161,7 @@ struct KernelAnswer {
     claims: Claims,
 }
 
-/// Asks every kernel, this machine's own too, and writes the page.
+/// Checks every kernel, also this machine's own, and writes the page.
 pub fn run(settings: &KernelPageSettings, say: &mut dyn FnMut(&str)) -> Result<()> {
     let mut answers = Vec::new();
     for line in LINES {
@@ -185,7 +185,7 @@ pub fn run(settings: &KernelPageSettings, say: &mut dyn FnMut(&str)) -> Result<(
 fn this_machine() -> Result<KernelAnswer> {
     let text = command::run(&iowhy::binary()?.display().to_string(), ["check", "--json"])?;
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
-    // The vendor's name of it is meaningless.
+    // The vendor's suffix is meaningless.
     let release = release.split('-').next().unwrap_or_default().to_owned();
     Ok(KernelAnswer { release, booted: None, claims: Claims::parse(&text)? })
 }
@@ -226,7 +226,7 @@ fn kernels(answers: &[KernelAnswer]) -> String {
     text
 }
 
-/// A row for each program: what the verifier looked at on each kernel.
+/// Writes a row for each program: the instructions that the verifier processed on each kernel.
 fn programs(answers: &[KernelAnswer]) -> String {
     let mut text = String::from("\n| program | tracepoint | gives |");
     let mut rule = String::from("|---|---|---|");
@@ -270,7 +270,7 @@ fn cell(program: Option<&KernelProgram>) -> String {
     }
 }
 
-/// What cannot be seen, and where.
+/// Writes the features that are lost, with the kernels.
 fn lost_features(answers: &[KernelAnswer]) -> String {
     let mut lost: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
     for answer in answers {
@@ -287,7 +287,7 @@ fn lost_features(answers: &[KernelAnswer]) -> String {
 }
 
 fn line(text: &mut String, cells: &[&str]) {
-    // A pipe in a reason is none between cells.
+    // A pipe in a reason must not separate cells.
     let cells: Vec<String> = cells.iter().map(|cell| cell.replace('|', "\\|")).collect();
     // Writing to a string does not fail.
     let _written = writeln!(text, "| {} |", cells.join(" | "));

@@ -24,7 +24,7 @@
 //! | [`iowhy`] | the built binary that the labs drive |
 //! | [`vm`] | QEMU guests with other kernels and devices |
 //!
-//! Does not belong here: anything that is shipped. Labs run the built binary `iowhy` as a user
+//! What does not belong here: anything that is shipped. Labs run the built binary `iowhy` as a user
 //! would and never call its crates.
 #![forbid(unsafe_code)]
 

@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 /// The owner of a block: its inode, and every name of it. Absent if it has none.
 pub type Owners = BTreeMap<u64, (u64, BTreeSet<String>)>;
 
-/// What debugfs said.
+/// The answer of debugfs.
 #[derive(Debug)]
 pub struct Debugfs {
-    /// Whose each block is.
+    /// The owner of each block.
     pub owners: Owners,
     /// Time of `icheck` and of `ncheck`.
     pub took: [Duration; 2],
@@ -61,12 +61,12 @@ fn pairs(answer: &str) -> impl Iterator<Item = (u64, u64)> {
     })
 }
 
-/// What iowhy said.
+/// The answer of iowhy.
 #[derive(Debug)]
 pub struct Located {
-    /// Whose each block is, paths from the root of the file system.
+    /// The owner of each block, with paths from the root of the file system.
     pub owners: Owners,
-    /// What each block is used for.
+    /// The use of each block.
     pub uses: BTreeMap<u64, String>,
     /// Its output about its index and its lookups.
     pub notes: String,
@@ -123,7 +123,7 @@ impl Located {
         Ok(())
     }
 
-    /// The seconds that come before ` s` in the note that holds `words`.
+    /// Returns the seconds before ` s` in the note that contains `words`.
     pub fn seconds(&self, words: &str) -> Option<f64> {
         let note = self.notes.lines().find(|line| line.contains(words))?;
         note.strip_suffix(" s")?.rsplit(' ').next()?.parse().ok()

@@ -1,4 +1,4 @@
-//! What `/proc` and `/sys` say about this machine.
+//! Figures of this machine from `/proc` and `/sys`.
 
 use crate::error::Context;
 use crate::{LabError, Result};
@@ -9,7 +9,7 @@ const CAP_SYS_ADMIN: u32 = 21;
 const CAP_PERFMON: u32 = 38;
 const CAP_BPF: u32 = 39;
 
-/// An error unless this process is root.
+/// Fails unless this process is root.
 pub fn need_root() -> Result<()> {
     if rustix::process::geteuid().is_root() {
         return Ok(());
@@ -17,7 +17,7 @@ pub fn need_root() -> Result<()> {
     Err(LabError::missing("root", "run it as root: labs make devices and mount file systems"))
 }
 
-/// An error unless this process may load BPF programs and the kernel describes its types.
+/// Fails unless this process may load BPF programs and the kernel describes its types.
 pub fn need_bpf() -> Result<()> {
     need_root()?;
     if !Path::new("/sys/kernel/btf/vmlinux").exists() {
@@ -66,7 +66,7 @@ pub fn loops_below(path: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Where cgroups can be made: v1's blkio, memory and cpu, and v2.
+/// Returns the directories of cgroups: v1's blkio, memory and cpu, and v2.
 pub fn cgroup_roots() -> Vec<PathBuf> {
     ["blkio", "memory", "cpu"]
         .into_iter()
@@ -96,7 +96,7 @@ fn cgroup_mount(wanted: impl Fn(&str, &str) -> bool) -> Option<PathBuf> {
     })
 }
 
-/// What the kernel counted for one device since boot.
+/// The kernel's counters of one device since boot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DiskStats {
     /// Reads completed.
@@ -122,7 +122,7 @@ impl DiskStats {
         DiskStats::read(Path::new(&path))
     }
 
-    /// Reads a file that holds what `/sys/block/NAME/stat` held.
+    /// Reads a copy of `/sys/block/NAME/stat`.
     pub fn read(path: &Path) -> Result<DiskStats> {
         let text = fs::read_to_string(path).context(|| format!("read {}", path.display()))?;
         let fields: Vec<u64> =
@@ -139,7 +139,7 @@ impl DiskStats {
         })
     }
 
-    /// What was counted since `earlier`.
+    /// Returns the growth since `earlier`.
     pub fn since(self, earlier: DiskStats) -> DiskStats {
         DiskStats {
             reads: self.reads - earlier.reads,
@@ -161,7 +161,7 @@ pub fn memory_of(pid: u32, line: &str) -> Option<u64> {
     Some(kilobytes * 1024)
 }
 
-/// What follows `key` and its colon in a file like `/proc/meminfo`.
+/// Returns the text after `key` and its colon in a file like `/proc/meminfo`.
 pub fn line_of(path: &str, key: &str) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     let rest =
@@ -169,7 +169,7 @@ pub fn line_of(path: &str, key: &str) -> Option<String> {
     Some(rest.trim().to_owned())
 }
 
-/// How many threads wanted a CPU in the last minute, on average.
+/// Returns the number of threads that wanted a CPU in the last minute, on average.
 pub fn load_average() -> String {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split_whitespace().next().unwrap_or_default().to_owned()

@@ -5,7 +5,7 @@ use std::fs;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
-/// How long a process may take to end before it is killed.
+/// The time that a process may take to end before it is killed.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Sends `signal` to a process that has not been waited for.
@@ -15,7 +15,7 @@ pub fn signal(child: &Child, signal: Signal) {
     }
 }
 
-/// Ends a process as Ctrl-C would; kills it where that does not help.
+/// Ends a process as Ctrl-C would; kills it if that does not help.
 pub fn end(child: &mut Child) {
     if child.try_wait().is_ok_and(|status| status.is_none()) {
         signal(child, Signal::INT);
@@ -34,7 +34,7 @@ pub fn wait_or_kill(child: &mut Child, patience: Duration) {
     }
 }
 
-/// These processes and all that descend from them.
+/// Returns these processes and all their descendants.
 pub fn below(pids: &[u32]) -> Vec<u32> {
     let mut found = pids.to_vec();
     let parents: Vec<(u32, u32)> =
@@ -76,7 +76,7 @@ pub fn major_faults(pid: u32) -> Option<u64> {
     field(pid, MAJOR_FAULTS)?.parse().ok()
 }
 
-/// How often a process called read and write and their kin.
+/// Returns the number of read and write calls of a process, with their variants.
 pub fn calls(pid: u32) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/io")).ok()?;
     let of =

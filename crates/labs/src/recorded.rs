@@ -1,6 +1,5 @@
-//! Recordings as benchmarks read them: the weight of one (how many requests, which bytes on disk,
-//! since when; only one column is decoded), a table's rows one after the other, and a real
-//! recording many times over.
+//! Recordings as benchmarks read them: the size of one (requests, bytes on disk, first start; only
+//! one column is decoded), a table's rows one after the other, and copies of a real recording.
 
 use crate::error::Context;
 use crate::{LabError, Result};
@@ -25,14 +24,14 @@ const REFERRED: &[&str] = &["stacks", "processes"];
 /// Tables of which only some rows are kept, by their column `wait_id`.
 const THINNED: &[&str] = &["waits", "wait_requests"];
 
-/// The weight of a recording.
+/// The size of a recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecordedTotals {
     /// Requests.
     pub requests: u64,
-    /// Requests that have no record, as the recording itself says.
+    /// Requests that have no record, by the recording itself.
     pub lost: u64,
-    /// The same by reason, in the recording's words.
+    /// Lost requests by reason, in the recording's words.
     pub losses: BTreeMap<String, u64>,
     /// Bytes of all its files.
     pub bytes: u64,
@@ -41,7 +40,7 @@ pub struct RecordedTotals {
 }
 
 impl RecordedTotals {
-    /// Weighs the recording in `folder`.
+    /// Measures the recording in `folder`.
     pub fn from_folder(folder: &Path) -> Result<RecordedTotals> {
         let path = folder.join("recording.json");
         let text = fs::read_to_string(&path).context(|| format!("read {}", path.display()))?;
@@ -125,7 +124,7 @@ impl RecordedRow {
         self.0.get_column_iter().find(|(name, _)| *name == column).map(|(_, field)| field)
     }
 
-    /// What a column of text says; `None` where it is null, of another type or not there.
+    /// Returns the value of a text column; `None` if it is null, of another type or missing.
     pub fn text(&self, column: &str) -> Option<&str> {
         match self.field(column)? {
             Field::Str(text) => Some(text),
@@ -133,7 +132,7 @@ impl RecordedRow {
         }
     }
 
-    /// What a column of whole numbers says; `None` where it is null, negative or not there.
+    /// Returns the value of a column of whole numbers; `None` if it is null, negative or missing.
     pub fn number(&self, column: &str) -> Option<u64> {
         match *self.field(column)? {
             Field::ULong(number) => Some(number),
@@ -143,7 +142,7 @@ impl RecordedRow {
     }
 }
 
-/// Hands each row of `table` to `each`, until that fails.
+/// Passes each row of `table` to `each`, until that fails.
 pub fn each_row(
     recording: &Path,
     table: &str,
@@ -161,10 +160,10 @@ pub fn each_row(
 }
 
 /// Writes the recording `from` as the recording `to`, `times` times, with one of `one_in` waits.
-/// Each copy is later than the one before and has numbers of its own.
+/// Each copy is later than the one before and has its own numbers.
 ///
 /// # Errors
-/// A file cannot be read or written.
+/// Fails if a file cannot be read or written.
 pub fn multiply(from: &Path, to: &Path, times: u64, one_in: u64) -> Result<()> {
     fs::create_dir(to).context(|| format!("make {}", to.display()))?;
     let length = lengthen(from, to, times)?;
@@ -215,15 +214,15 @@ impl EditedTable {
     /// Reads all segments in the table's `folder`.
     ///
     /// # Errors
-    /// One cannot be read.
+    /// Fails if one cannot be read.
     pub fn read(folder: &Path) -> Result<EditedTable> {
         CopiedTable::read(folder, 1).map(EditedTable)
     }
 
-    /// Writes the table as the segment `path`, as `edit` left it.
+    /// Writes the table as the segment `path`, as changed by `edit`.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// Fails if it cannot be written.
     pub fn write(&self, path: &Path, edit: impl FnOnce(&mut EditedNumbers)) -> Result<()> {
         let CopiedTable { name, schema, columns } = &self.0;
         let mut numbers = EditedNumbers(columns.clone());
@@ -234,7 +233,7 @@ impl EditedTable {
 }
 
 impl EditedNumbers {
-    /// The numbers of a column; beyond the last column the first comes again.
+    /// Returns the numbers of a column; beyond the last column, it starts again at the first.
     fn column(&mut self, column: usize) -> Option<&mut Vec<i64>> {
         let numbers = self.0.iter_mut().filter_map(|column| match &mut column.cells {
             CopiedCells::Integers(values) => Some(values),
@@ -245,7 +244,7 @@ impl EditedNumbers {
         Some(numbers.swap_remove(at))
     }
 
-    /// Sets one number; beyond the last column or row the first comes again.
+    /// Sets one number; beyond the last column or row, it starts again at the first.
     pub fn set(&mut self, column: usize, row: usize, value: i64) {
         let Some(values) = self.column(column) else { return };
         let row = row.checked_rem(values.len()).unwrap_or(0);
@@ -269,7 +268,7 @@ struct CopiedTable {
     columns: Vec<CopiedColumn>,
 }
 
-/// One column: its cells that are not null, and the levels that say where those are.
+/// One column: its cells that are not null, and the levels that give their places.
 #[derive(Clone)]
 struct CopiedColumn {
     name: String,
@@ -320,7 +319,7 @@ impl CopiedTable {
                 if self.columns.len() <= place {
                     let about = schema.column(place);
                     self.columns.push(CopiedColumn {
-                        // Of a list its own name, not that of its items.
+                        // The name of a list, not of its items.
                         name: about.path().parts().first().cloned().unwrap_or_default(),
                         cells: CopiedCells::from_reader(&reader)?,
                         definitions: Vec::new(),

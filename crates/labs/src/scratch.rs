@@ -1,5 +1,5 @@
 //! A private directory for one lab. It is removed together with its mounts, loop devices, zram
-//! devices and cgroups, and so is what an earlier lab left when it was killed.
+//! devices and cgroups; so are the leftovers of an earlier lab that was killed.
 //!
 //! What does not belong here: making devices ([`crate::devices`]).
 
@@ -16,16 +16,16 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Where every lab's directory is. Nothing outside it is ever taken for a leftover.
+/// The parent of every lab's directory. Nothing outside it is ever taken for a leftover.
 const BASE: &str = "/var/tmp/iowhy-labs";
-/// What in a process's environment tells whose it is.
+/// The environment variable that identifies a process's lab.
 const VARIABLE: &str = "IOWHY_LAB";
-/// Settings that a lab changed, and what they were.
+/// Settings that a lab changed, with their old values.
 const SETTINGS: &str = "settings";
 /// Numbers the labs of one process.
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
-/// One lab's directory. It is held by everything that was made in it, so it goes last.
+/// One lab's directory. It is held by everything that was made in it, so it is removed last.
 #[derive(Debug)]
 pub struct Scratch {
     path: PathBuf,
@@ -34,7 +34,7 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Makes the directory, after removing what dead labs left.
+    /// Makes the directory, after removing the leftovers of dead labs.
     pub fn new() -> Result<Arc<Scratch>> {
         machine::need_root()?;
         let base = Path::new(BASE);
@@ -55,12 +55,12 @@ impl Scratch {
         &self.path
     }
 
-    /// A path in it that no other call gives.
+    /// Returns a path in it that no other call returns.
     pub fn fresh(&self, stem: &str) -> PathBuf {
         self.path.join(format!("{stem}-{}", COUNT.fetch_add(1, Ordering::Relaxed)))
     }
 
-    /// A tmpfs in it, which takes memory only for what is written.
+    /// Makes a tmpfs in it, which takes memory only for written data.
     pub fn memory(&self) -> Result<PathBuf> {
         let folder = self.fresh("tmpfs");
         fs::create_dir(&folder).context(|| format!("make {}", folder.display()))?;
@@ -73,13 +73,13 @@ impl Scratch {
         command.env(VARIABLE, &self.path);
     }
 
-    /// What the environment of this lab's processes holds.
+    /// Returns the variable in the environment of this lab's processes.
     pub fn variable(&self) -> String {
         variable(&self.path)
     }
 
-    /// Changes a setting below /sys until the lab ends, also where it is killed: a loop device
-    /// keeps its settings for its next user. Gives what it was.
+    /// Changes a setting below /sys until the lab ends, also if it is killed: a loop device keeps
+    /// its settings for its next user. Returns the old value.
     pub fn set(&self, path: &Path, value: &str) -> Result<String> {
         let shown = path.display();
         let before = fs::read_to_string(path).context(|| format!("read {shown}"))?;
@@ -94,12 +94,12 @@ impl Scratch {
         Ok(before.to_owned())
     }
 
-    /// Gives back what [`Scratch::set`] changed.
+    /// Restores the settings that [`Scratch::set`] changed.
     pub fn restore(&self) {
         restore(&self.path);
     }
 
-    /// Lets other users' programs pass through to what is theirs in it; they cannot list it.
+    /// Lets other users' programs pass through to their own files in it; they cannot list it.
     pub fn let_pass(&self) -> Result<()> {
         for folder in [Path::new(BASE), &self.path] {
             let passable = fs::Permissions::from_mode(0o711);
@@ -121,14 +121,14 @@ impl Drop for Scratch {
     }
 }
 
-/// What killed labs had left.
+/// The leftovers of killed labs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Removed {
-    /// How many labs.
+    /// The number of labs.
     pub labs: u64,
-    /// What was ended, given back or removed, by what it is called.
+    /// The numbers of things that were ended, restored or removed, by their names.
     pub things: BTreeMap<&'static str, u64>,
-    /// Folders of those of which something is still in use.
+    /// Folders of labs of which something is still in use.
     pub left: Vec<PathBuf>,
 }
 
@@ -163,7 +163,7 @@ fn several(count: u64, thing: &str) -> String {
     format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Removes what labs left whose processes are gone, and says what that was.
+/// Removes the leftovers of labs whose processes are gone, and returns what was removed.
 pub fn remove_dead() -> Result<Removed> {
     machine::need_root()?;
     let base = Path::new(BASE);
@@ -209,10 +209,10 @@ fn sweep(base: &Path) -> Removed {
     removed
 }
 
-/// Removes one lab's directory and what hangs on it. What cannot be removed now keeps the
-/// directory, so that the next lab tries again.
+/// Removes one lab's directory and everything in it. If something cannot be removed now, the
+/// directory stays, so that the next lab tries again.
 fn remove_leftovers(path: &Path, removed: &mut Removed) {
-    // First, since they hold what else is removed.
+    // First, since they use the other things.
     for program in process::with_environment(&variable(path)) {
         process::kill(program);
         removed.add("program", 1);
@@ -243,7 +243,7 @@ fn remove_leftovers(path: &Path, removed: &mut Removed) {
     }
 }
 
-/// Gives back the settings noted in `path`, the last one first, and says how many.
+/// Restores the settings noted in `path`, the last one first; returns their number.
 fn restore(path: &Path) -> u64 {
     let mut restored = 0;
     let notes = path.join(SETTINGS);
@@ -257,7 +257,7 @@ fn restore(path: &Path) -> u64 {
 }
 
 /// Removes the zram devices noted in `path`, unless the machine was booted since: then the numbers
-/// are somebody else's. Says how many.
+/// are somebody else's. Returns their number.
 fn remove_zram(path: &Path) -> u64 {
     let mut removed = 0;
     if fs::read_to_string(path.join("boot")).is_ok_and(|boot| boot != machine::boot_id()) {

@@ -1,7 +1,7 @@
 //! Writes `docs/screens.md`: the first screen of fifteen labs and real programs, from recordings
 //! that `iowhy-labs matrix --keep` kept.
 //!
-//! Does not belong here: running the labs ([`crate::labs`]).
+//! What does not belong here: running the labs ([`crate::labs`]).
 
 use crate::{LabError, Result, command, iowhy, page};
 use clap::Args;

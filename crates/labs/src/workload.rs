@@ -13,7 +13,7 @@ use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The size that reads and writes of page cache files have.
+/// The size of reads and writes of page cache files.
 pub const PAGE: u64 = 4096;
 
 /// A workload and its arguments.
@@ -99,7 +99,7 @@ pub enum Workload {
 }
 
 impl Workload {
-    /// Does it.
+    /// Runs the workload.
     pub fn run(&self) -> Result<()> {
         match self {
             Workload::Sendfile { file } => sendfile(file),
@@ -116,7 +116,7 @@ impl Workload {
         }
     }
 
-    /// The command that does it, given the program `iowhy-labs`.
+    /// Returns the command that runs it, given the program `iowhy-labs`.
     pub fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
         command.arg("workload");
@@ -158,7 +158,7 @@ pub fn every_other_page(pages: u64) -> impl Iterator<Item = u64> {
     (0..pages).map(|index| index * 2 * PAGE)
 }
 
-/// The names of the files that [`Workload::Storm`] leaves, below its folder.
+/// Returns the names of the files that remain after [`Workload::Storm`], below its folder.
 pub fn storm_names(files: u64) -> impl Iterator<Item = String> {
     (0..files).filter(|index| !storm_removes(*index)).map(storm_final_name)
 }
@@ -213,9 +213,8 @@ fn storm(folder: &Path, files: u64) -> Result<()> {
 /// Bytes of each write and each read of [`Workload::Touch`].
 pub const TOUCHED: (u64, u64) = (1000, 500);
 
-/// Makes files, writes each three times, reads it twice, syncs every tenth, asks about each and
-/// about as many that do not exist, gives every second another name, lists the folder and removes
-/// all.
+/// Makes files, writes each three times, reads it twice, syncs every tenth, stats each and as many
+/// that do not exist, renames every second, lists the folder and removes all.
 fn touch(folder: &Path, files: u64) -> Result<()> {
     let name = |index: u64| folder.join(format!("t{index}.txt"));
     let other = |index: u64| folder.join(format!("t{index}.new"));
@@ -295,7 +294,7 @@ pub fn syncfs(folder: &Path) -> Result<()> {
     rustix::fs::syncfs(&folder_file).context(|| format!("sync {}", folder.display()))
 }
 
-/// Memory that is there already, aligned as direct I/O needs it.
+/// Allocated memory, aligned as direct I/O needs it.
 struct AlignedMemory {
     memory: Vec<u8>,
     start: usize,
@@ -359,14 +358,14 @@ fn locked(path: &Path, seconds: u64) -> Result<()> {
     })
 }
 
-/// How long this thread has not been on a CPU, since some moment, nanoseconds.
+/// Returns the time that this thread has not been on a CPU, since some moment, nanoseconds.
 fn off_cpu_ns() -> i64 {
     let on_cpu = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     machine::monotonic_ns() as i64 - (on_cpu.tv_sec * 1_000_000_000 + on_cpu.tv_nsec)
 }
 
-/// Only what asks the file system is timed, as fio times its calls; that these also compute, in the
-/// kernel, is no wait.
+/// Stats every file below a folder. Only its system calls are timed, as fio times its calls; their
+/// CPU time in the kernel is no wait.
 fn scan(folder: &Path, clock: &Path) -> Result<()> {
     let (mut folders, mut spent_ns) = (vec![folder.to_owned()], 0);
     while let Some(folder) = folders.pop() {

@@ -1,11 +1,11 @@
-//! `cargo lab bench-busy`: how many requests a watch drops while other programs want all CPUs.
+//! `cargo lab bench-busy`: requests that a watch drops while other programs want all CPUs.
 //!
 //! fio reads as fast as it can, while programs of normal priority compute without end. Each number
 //! of them is measured twice: with iowhy's reader at its raised priority, and with iowhy started
 //! without CAP_SYS_NICE, so that its reader stays at normal priority. The last row is one long
 //! watch while a compiler runs on every CPU.
 //!
-//! What does not belong here: what a watch costs the load (see the rest of [`super`]).
+//! What does not belong here: the cost of a watch to the load (see the rest of [`super`]).
 
 use super::load::{FioLoad, ReadSpeed};
 use super::{BackgroundProcess, Benchmark, TableOutput, cpus, table_of};
@@ -113,7 +113,7 @@ impl BusyRow {
         BusyRow { others, priority, seconds: 0, totals: RecordedTotals::default() }
     }
 
-    /// Watches once more.
+    /// Runs another watch, and adds its figures.
     fn add(&mut self, scratch: &Scratch, seconds: u64) -> Result<()> {
         let output = scratch.fresh("recording");
         let mut record = self.priority.command()?;

@@ -71,7 +71,7 @@ impl Benchmark for CallSettings {
 
     fn measure(&self, about: &str, _progress: &mut dyn FnMut(&str)) -> Result<String> {
         machine::need_bpf()?;
-        // With it comes tracefs, which bpftrace and perf need; iowhy does not.
+        // debugfs brings tracefs, which bpftrace and perf need; iowhy does not.
         let _debugfs = DebugFs::new()?;
         let scratch = Scratch::new()?;
         let path = scratch.fresh("cached");

@@ -15,7 +15,7 @@ pub struct CommandCost {
     pub wall: f64,
     /// CPU time of all threads, seconds.
     pub cpu: f64,
-    /// The most anonymous memory that was seen, bytes.
+    /// The largest anonymous memory that was seen, bytes.
     pub memory: u64,
 }
 
@@ -30,7 +30,7 @@ impl CommandCost {
         self.memory = self.memory.max(other.memory);
     }
 
-    /// One after the other.
+    /// Adds the cost of the next process.
     #[must_use]
     pub fn then(self, next: CommandCost) -> CommandCost {
         CommandCost {
@@ -47,7 +47,7 @@ pub struct TimedCommand {
     pub name: &'static str,
     /// The command.
     pub file: PathBuf,
-    /// With these arguments.
+    /// Its arguments.
     pub arguments: Vec<String>,
     /// The file for its standard output, in the folder.
     pub output: &'static str,

@@ -1,6 +1,6 @@
-//! A flight recorder of the benchmarks' own: with directories, and ended on drop.
+//! A flight recorder of the benchmarks: with its own directories, and ended on drop.
 //!
-//! What does not belong here: what is measured of it (see [`super::recorder`], [`super::soak`]).
+//! What does not belong here: the measurements of it (see [`super::recorder`], [`super::soak`]).
 
 use crate::error::Context;
 use crate::scratch::Scratch;
@@ -10,13 +10,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long anything may take.
+/// The time that any step may take.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// What begins no incident; the time after one is short, since the benchmark waits for it.
+/// A configuration that begins no incident; the time after one is short, since the benchmark waits
+/// for it.
 const QUIET: &str = "after = \"10s\"\n[trigger]\nfinding = \"off\"\npressure-io = \"off\"\n\
                      in-flight = \"off\"\nhung-task = \"off\"\n";
 
-/// Waits until something is there.
+/// Waits until a condition is true.
 pub(super) fn wait_for(what: &str, mut is_there: impl FnMut() -> bool) -> Result<()> {
     let begun = Instant::now();
     while !is_there() {
@@ -37,13 +38,13 @@ pub(super) struct RunningDaemon {
 }
 
 impl RunningDaemon {
-    /// Starts one with those lines in its configuration; it watches when this returns.
+    /// Starts a daemon with those lines in its configuration; returns once it watches.
     pub fn start(scratch: &Scratch, lines: &str) -> Result<RunningDaemon> {
         RunningDaemon::start_in(scratch, &scratch.fresh("state"), ("", lines))
     }
 
-    /// The same, with its state in that directory. `lines` are those before the first table of the
-    /// configuration, and the tables.
+    /// Starts a daemon with its state in that directory. `lines` are those before the first table
+    /// of the configuration, and the tables.
     pub fn start_in(
         scratch: &Scratch,
         state: &Path,

@@ -1,7 +1,7 @@
-//! `cargo lab bench-html`: what the HTML report costs: writing it from a generated recording, and
+//! `cargo lab bench-html`: the cost of the HTML report: writing it from a generated recording, and
 //! drawing and filtering it in a headless Chromium.
 //!
-//! What does not belong here: what the page shows (its tests in `crates/views/web`).
+//! What does not belong here: the content of the page (its tests in `crates/views/web`).
 
 use super::{Benchmark, TableOutput, table_of};
 use crate::captures::{self, GeneratorSettings, Mix};
@@ -19,7 +19,7 @@ use std::time::Instant;
 const EVENTS: u64 = 5;
 /// Bytes of a page, at most.
 const SIZE_GOAL: f64 = 5e6;
-/// The first picture, milliseconds.
+/// The time of the first picture at most, milliseconds.
 const FIRST_GOAL: f64 = 1000.0;
 /// Frames per second of a brush, and of a filter.
 const FRAMES_GOAL: f64 = 30.0;
@@ -40,7 +40,7 @@ pub struct PageSettings {
     pub output: TableOutput,
 }
 
-/// What was measured of one recording.
+/// The costs of one recording.
 #[derive(Clone, Copy, Debug)]
 struct PageCost {
     requests: u64,
@@ -53,16 +53,16 @@ struct PageCost {
     drawn: DrawnPage,
 }
 
-/// What a browser says of one page (`web/browser/measure.ts`).
+/// The figures of a browser for one page (`web/browser/measure.ts`).
 #[derive(Clone, Copy, Debug, Deserialize)]
 struct DrawnPage {
-    /// From the request to open it until its charts were drawn, milliseconds.
+    /// The time from the request to open it until its charts were drawn, milliseconds.
     first_ms: f64,
     /// Frames per second while the selected time moves.
     brush_fps: f64,
-    /// Frames per second while a process is selected and not, in turns.
+    /// Frames per second while a process is selected and deselected in turns.
     filter_fps: f64,
-    /// Memory of the page's process, with its share of what it has in common with others, MB.
+    /// Memory of the page's process, with its share of shared memory, MB.
     memory_mb: f64,
 }
 
@@ -74,7 +74,7 @@ impl DrawnPage {
         memory_mb: f64::INFINITY,
     };
 
-    /// The best of each.
+    /// Keeps the best of each figure.
     fn better(&mut self, other: DrawnPage) {
         self.first_ms = self.first_ms.min(other.first_ms);
         self.brush_fps = self.brush_fps.max(other.brush_fps);

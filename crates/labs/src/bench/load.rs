@@ -14,13 +14,13 @@ use std::time::Duration;
 const BYTES: u64 = 512 << 20;
 /// The limited speed of the second figure.
 const LIMIT: u64 = 10_000;
-/// CPUs are busy from this share on; up to so many jobs for each CPU are tried.
+/// The share of busy CPU time from which on all CPUs are busy, and the most jobs that are tried.
 const ALL_BUSY: f64 = 0.99;
 const MOST_JOBS: usize = 16;
-/// fio is ended when all was measured; it would go on for so many seconds.
+/// Seconds after which fio ends by itself; it is ended when all was measured.
 const LONGEST: u64 = 7200;
 
-/// How fast fio reads.
+/// The speed of fio's reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReadSpeed {
     /// As fast as the CPUs allow, through io_uring.
@@ -40,7 +40,7 @@ impl ReadSpeed {
     pub const ALL: [ReadSpeed; 4] =
         [ReadSpeed::Full, ReadSpeed::FullLibaio, ReadSpeed::FullPread, ReadSpeed::Limited];
 
-    /// Whether it is bounded by the CPUs alone.
+    /// Returns whether it is bounded by the CPUs alone.
     pub fn is_full(self) -> bool {
         matches!(self, ReadSpeed::Full | ReadSpeed::FullLibaio | ReadSpeed::FullPread)
     }
@@ -69,7 +69,7 @@ impl FioLoad {
         Ok(FioLoad { device })
     }
 
-    /// fio's command line for so many seconds, with so many processes where the CPUs are the bound.
+    /// Makes fio's job for so many seconds, with `jobs` processes if the CPUs are the bound.
     fn job(&self, speed: ReadSpeed, seconds: u64, jobs: usize) -> Job {
         let engine = match speed {
             ReadSpeed::Full | ReadSpeed::Limited | ReadSpeed::Doubled => Engine::IoUring,
@@ -116,8 +116,8 @@ impl FioLoad {
         command.spawn().context(|| "start fio".to_owned())
     }
 
-    /// Starts fio for as long as it is wanted, with more processes until no CPU is idle: idle time
-    /// would hide what a watch costs.
+    /// Starts fio until it is dropped, with more processes until no CPU is idle: idle time would
+    /// hide the cost of a watch.
     pub fn run(&self, scratch: &Scratch, speed: ReadSpeed) -> Result<RunningFio<'_>> {
         let mut jobs = cpus();
         loop {
@@ -157,7 +157,7 @@ pub trait MeasuredLoad {
     /// Measures for a number of seconds.
     ///
     /// # Errors
-    /// The load has ended.
+    /// Fails if the load has ended.
     fn window(&mut self, seconds: u64) -> Result<LoadWindow>;
 }
 
@@ -172,7 +172,7 @@ impl WindowBegin {
         WindowBegin { ticks: CpuTicks::now(), at_ns: machine::monotonic_ns() }
     }
 
-    /// What was measured, now that so many I/Os have been done since.
+    /// Returns the measurement of the interval that ends now, with `ios` I/Os.
     pub fn end(&self, ios: u64) -> LoadWindow {
         let length_ns = machine::monotonic_ns().saturating_sub(self.at_ns).max(1);
         LoadWindow {

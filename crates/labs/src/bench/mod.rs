@@ -1,4 +1,4 @@
-//! Benchmarks: each measures iowhy beside others in one run, and writes a table into a page of
+//! Benchmarks: each measures iowhy and other tools in one run, and writes a table into a page of
 //! docs/.
 //!
 //! | where | `make` | what |
@@ -57,14 +57,14 @@ pub trait Benchmark {
     /// The page, below the repository's root.
     const PAGE: &'static str;
 
-    /// Where its table goes.
+    /// Returns the destination of its table.
     fn output(&self) -> &TableOutput;
 
     /// Measures, and returns the part of the page, which begins with a sentence about the machine.
     /// `progress` takes one line at a time.
     ///
     /// # Errors
-    /// What it needs is missing, or a program fails.
+    /// Fails if a tool is missing, or a program fails.
     fn measure(&self, machine: &str, progress: &mut dyn FnMut(&str)) -> Result<String>;
 }
 
@@ -82,7 +82,7 @@ pub struct TableOutput {
 /// Measures, prints the table, and writes it into its page.
 ///
 /// # Errors
-/// As [`Benchmark::measure`]; or the page cannot be written.
+/// Fails as [`Benchmark::measure`] does, or if the page cannot be written.
 pub fn run<B: Benchmark>(benchmark: &B, progress: &mut dyn FnMut(&str)) -> Result<()> {
     let machine = machine_sentence();
     let part = benchmark.measure(&format!("{machine}; {}", build()), progress)?;

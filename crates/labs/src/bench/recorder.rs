@@ -1,9 +1,9 @@
-//! `cargo lab bench-recorder`: what the flight recorder costs, and how soon and how much of an
-//! incident is on disk.
+//! `cargo lab bench-recorder`: the cost of the flight recorder, and the delay and size of an
+//! incident on disk.
 //!
 //! The daemon runs as a package starts it, with its default budget and ring, while fio reads. Its
 //! cost to the load is compared with the seconds just before and after it, in which nothing
-//! watches. Only what people ask for begins an incident.
+//! watches. Only requests of people begin an incident.
 //!
 //! What does not belong here: the cost of a watch by part (see [`super::capture`]).
 
@@ -34,7 +34,7 @@ pub struct RecorderSettings {
     pub output: TableOutput,
 }
 
-/// Time for the daemon to attach, and to find what it may spend.
+/// Time for the daemon to attach, and to find its level.
 const SETTLES: Duration = Duration::from_secs(8);
 /// Minutes of a month of 31 days.
 const MONTH: u64 = 31 * 24 * 60;
@@ -48,16 +48,16 @@ struct RecorderFigures {
     process: Vec<f64>,
     /// The same with the least budget.
     level_1: Vec<f64>,
-    /// The same of the whole machine beyond what it takes unwatched, with BPF programs.
+    /// The same of the whole machine beyond its unwatched load, with BPF programs.
     level_1_whole: Vec<f64>,
-    /// IOPS at full speed as a share of what they are unwatched.
+    /// IOPS at full speed as a share of the unwatched ones.
     kept: Vec<f64>,
     /// The largest resident memory at the end of any run, and the largest at any time, bytes.
     memory: u64,
     peak: u64,
-    /// From asking for an incident until it is on disk, seconds.
+    /// The time from the request of an incident until it is on disk, seconds.
     on_disk: f64,
-    /// What it holds from before, seconds.
+    /// The time before the request that it covers, seconds.
     before: f64,
     /// A line of the history, bytes.
     line: Option<u64>,
@@ -90,7 +90,7 @@ impl Benchmark for RecorderSettings {
 }
 
 impl RecorderFigures {
-    /// Measures once more at that speed, with those lines in the configuration.
+    /// Measures again at that speed, with those lines in the configuration.
     fn add(
         &mut self,
         scratch: &Scratch,
@@ -126,7 +126,7 @@ impl RecorderFigures {
         Ok(())
     }
 
-    /// Asks for an incident after `hold` seconds at 20k IOPS.
+    /// Requests an incident after `hold` seconds at 20k IOPS.
     fn incident(&mut self, scratch: &Scratch, load: &FioLoad, hold: u64) -> Result<()> {
         let _running = load.run(scratch, ReadSpeed::Doubled)?;
         let daemon = RunningDaemon::start(scratch, "")?;

@@ -1,5 +1,5 @@
 //! `cargo lab bench-replay`: fio's random reads at a rate are recorded, and the exact sequence is
-//! replayed on the same device by iowhy and by fio; how punctual both are.
+//! replayed on the same device by iowhy and by fio, to compare their punctuality.
 //!
 //! What does not belong here: loads that are only like the original (see [`super::reproduce`]).
 
@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const BYTES: u64 = 256 << 20;
-/// How long a replay takes to begin.
+/// The time that a replay takes to begin.
 const BEGINNING: Duration = Duration::from_secs(2);
 
 /// What is measured.
@@ -44,12 +44,12 @@ struct ReplayedRate {
     requests: u64,
     took_s: f64,
     period_s: f64,
-    /// How long iowhy takes for as many, seconds.
+    /// The time that iowhy takes for as many, seconds.
     ours_s: f64,
-    /// The share that begins more than a millisecond late, and the mean, nanoseconds.
+    /// The share that begins more than a millisecond late, and the mean delay, nanoseconds.
     late: f64,
     late_ns: f64,
-    /// How long fio takes, seconds.
+    /// The time that fio takes, seconds.
     fio_s: f64,
 }
 
@@ -161,7 +161,7 @@ fn times_in(sequence: &Path) -> Result<ReplayedRate> {
     })
 }
 
-/// How long fio takes, which reads the device itself.
+/// Returns the time of fio, which reads the device itself.
 fn by_fio(scratch: &Arc<Scratch>, log: &Path) -> Result<f64> {
     let mut fio = Command::new(command::find("fio")?);
     fio.args(["--name=replay", "--ioengine=libaio", "--iodepth=16", "--direct=1", "--readonly"]);

@@ -1,4 +1,4 @@
-//! `cargo lab bench-report`: what `iowhy report` costs on recordings of millions of requests and
+//! `cargo lab bench-report`: the cost of `iowhy report` on recordings of millions of requests and
 //! waits.
 //!
 //! What does not belong here: the HTML page (see [`super::html`]), captures (see
@@ -20,8 +20,8 @@ const SECONDS_GOAL: f64 = 2.0;
 const REQUESTS_OF_GOAL: f64 = 10e6;
 /// Anonymous memory, bytes.
 const MEMORY_GOAL: u64 = 128 << 20;
-/// Of the waits of the recording in `demo` one in so many is kept, which leaves about one for two
-/// requests.
+/// The divisor of the waits of the recording in `demo` that are kept, which leaves about one for
+/// two requests.
 const ONE_WAIT_IN: u64 = 2;
 
 /// How much to measure.
@@ -44,7 +44,7 @@ pub struct ReadingSettings {
     pub output: TableOutput,
 }
 
-/// What was measured of one recording.
+/// The cost of reading one recording.
 struct ReadingCost {
     requests: u64,
     waits: u64,
@@ -94,7 +94,7 @@ impl ReadingSettings {
         Ok(ReadingCost { requests, waits, bytes, cost: report.cost })
     }
 
-    /// A recording with about `requests` requests, as iowhy itself writes it.
+    /// Makes a recording with about `requests` requests, as iowhy itself writes it.
     fn large(&self, scratch: &Scratch, requests: u64) -> Result<PathBuf> {
         let base = RecordedTotals::from_folder(&self.recording)?;
         let times = requests.div_ceil(base.requests.max(1));

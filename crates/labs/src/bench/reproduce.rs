@@ -22,7 +22,7 @@ use std::time::Duration;
 
 /// Delay between building a lab and watching it.
 const SETTLE: Duration = Duration::from_millis(1500);
-/// How the names of the documents' cases begin.
+/// The prefix of the documents' cases.
 const CASE: &str = "case-";
 /// The labs that are measured unless others are named: the documents' cases, real programs, limits.
 const LABS: &[&str] = &[
@@ -76,7 +76,7 @@ struct ReproducedLab {
     findings: [Option<String>; 2],
     /// Differences by figure.
     rows: Vec<ReproducedFigure>,
-    /// Why there is none.
+    /// The reason why there is no comparison.
     skipped: Option<String>,
 }
 
@@ -149,7 +149,7 @@ impl ReproduceSettings {
         write.args(["reproduce", "--keep-names", "-o"]).arg(&folder).arg(&recording);
         command::output_of(write)?;
         if self.keep.is_none() {
-            // A reproduction needs nothing but itself.
+            // A reproduction needs no other files.
             fs::remove_dir_all(&recording).context(|| "remove the recording".to_owned())?;
         }
         let mut run = Command::new(folder.join("run"));
@@ -173,14 +173,14 @@ impl ReproduceSettings {
     }
 }
 
-/// The line of a message that says why.
+/// Returns the line of a message that has the reason.
 fn told(message: &str) -> String {
     let lines = || message.lines().map(|line| line.trim_start_matches("iowhy: "));
     let why = lines().find(|line| line.starts_with("failed to ") && !line.contains("/run "));
     why.or_else(|| lines().next()).unwrap_or_default().to_owned()
 }
 
-/// The comparison without what is not kept.
+/// Returns the comparison without the parts that are not kept.
 fn with_none(fidelity: &Value) -> Value {
     serde_json::json!({
         "findings": fidelity["findings"],

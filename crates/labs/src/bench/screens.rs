@@ -1,7 +1,7 @@
-//! `cargo lab bench-screens`: what drawing `iowhy top` costs with many busy processes, and how soon
-//! commands answer once their watch has ended.
+//! `cargo lab bench-screens`: the cost of drawing `iowhy top` with many busy processes, and the
+//! time in which commands answer once their watch has ended.
 //!
-//! What does not belong here: what a watch costs the load (see [`super::capture`]).
+//! What does not belong here: the cost of a watch to the load (see [`super::capture`]).
 
 use super::{BackgroundProcess, Benchmark, TableOutput, table_of};
 use crate::devices::{Backing, BlockDevice, LoopDevice};
@@ -35,16 +35,16 @@ pub struct DrawingSettings {
 const BYTES: u64 = 64 << 20;
 /// Reads per second of each process: all of them show in each second.
 const READS_PER_S: &str = "2";
-/// The load is ended when all was measured; it would go on for so many seconds.
+/// Seconds after which the load ends by itself; it is ended when all was measured.
 const LONGEST: u64 = 7200;
-/// Until a watch has begun, on a busy machine.
+/// The time until a watch has begun, on a busy machine.
 const BEGIN: Duration = Duration::from_secs(5);
-/// The most that drawing may take of a CPU, and an answer of time.
+/// The share of a CPU that drawing may take, and the time of an answer.
 const MOST_CPU: f64 = 0.02;
 const MOST_ANSWER: Duration = Duration::from_secs(1);
-/// The most that an answer with a diagnosis may take.
+/// The time that an answer with a diagnosis may take.
 const MOST_DIAGNOSIS: Duration = Duration::from_millis(200);
-/// How many of [`COMMANDS`] have one.
+/// The number of [`COMMANDS`] with a diagnosis.
 const WITH_DIAGNOSIS: usize = 3;
 
 /// Commands that answer once, when their watch ends. Views would show an interval of ten minutes.
@@ -99,7 +99,7 @@ impl Benchmark for DrawingSettings {
 /// Shares of one CPU.
 #[derive(Clone, Copy)]
 struct CpuShares {
-    /// Of the first thread, which draws where something is drawn.
+    /// The share of the first thread, which draws the screen if there is one.
     first_thread: f64,
     process: f64,
 }
@@ -131,7 +131,7 @@ fn on_cpu_ns(pid: u32) -> Result<(u64, u64)> {
     Ok((first.ok_or_else(ended)?, all))
 }
 
-/// `iowhy top` in a terminal of its own; ended on drop.
+/// `iowhy top` in its own terminal; ended on drop.
 struct TopTerminal {
     socket: String,
 }
@@ -162,7 +162,7 @@ impl TopTerminal {
 
 impl Drop for TopTerminal {
     fn drop(&mut self) {
-        // Where it has ended by itself there is nothing to end.
+        // If it has ended by itself, there is nothing to end.
         let _ = self.tmux(&["kill-server"]);
     }
 }
@@ -181,7 +181,7 @@ fn of_record(scratch: &Scratch, seconds: u64) -> Result<CpuShares> {
     CpuShares::measure(record.0.id(), seconds)
 }
 
-/// How soon a command answers after its watch was ended with Ctrl-C.
+/// The time in which a command answers after its watch was ended with Ctrl-C.
 struct AnswerTime {
     command: String,
     first: Duration,

@@ -1,8 +1,8 @@
-//! `cargo lab soak`: what the flight recorder holds on to after hours of churn and trouble.
+//! `cargo lab soak`: the memory and files of the flight recorder after hours of churn and trouble.
 //!
 //! One daemon runs through phases of equal length: rest, churn of cgroups, processes and devices,
 //! clients that stall, a full state disk, one that hangs, and rest again. It keeps its state on a
-//! disk of the test's own. Incidents are asked for in every phase. At the end of each one memory,
+//! disk of the test. Incidents are requested in every phase. At the end of each phase, memory,
 //! threads and open files of the daemon, and the files that it wrote, are counted.
 //!
 //! What does not belong here: its cost to a load (see [`super::recorder`]).
@@ -40,13 +40,13 @@ pub struct SoakSettings {
 /// The disk with the daemon's state: its incidents may take half of it.
 const STATE_BYTES: u64 = 256 << 20;
 const MOST_INCIDENTS_MB: u64 = 96;
-/// Where its metrics are: no other program's port, as far as one can know.
+/// The address of its metrics: no other program's port, as far as one can know.
 const METRICS: &str = "127.0.0.1:39797";
-/// Clients that connect and then say nothing, at each endpoint.
+/// Clients that connect and then send nothing, at each endpoint.
 const SILENT_CLIENTS: usize = 32;
 /// Cgroups made and removed in a second.
 const CGROUPS_PER_SECOND: u64 = 1000;
-/// What a daemon may take beyond what it took after the first rest.
+/// The growth after the first rest that a daemon may have, as a factor.
 const MOST_GROWTH: f64 = 1.25;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -92,7 +92,7 @@ struct Held {
     ring_bytes: u64,
     /// Share of one CPU during the phase, 0 to 1.
     cpu: f64,
-    /// How often something was made, connected or filled in the phase.
+    /// The number of things made, connected or filled in the phase.
     events: u64,
 }
 
@@ -128,10 +128,10 @@ impl Benchmark for SoakSettings {
     }
 }
 
-/// What takes part.
+/// The participants of the test.
 struct Soaked<'a> {
     scratch: &'a Arc<Scratch>,
-    /// Where the state disk is mounted.
+    /// The mount point of the state disk.
     disk: &'a Path,
     hand: &'a Hand,
     daemon: &'a RunningDaemon,
@@ -144,7 +144,7 @@ impl Soaked<'_> {
         std::thread::scope(|threads| {
             let trouble = threads.spawn(|| self.trouble(phase, &is_over, &events));
             while begun.elapsed() < time {
-                // What cannot be kept is an error that the daemon survives.
+                // An incident that cannot be kept is an error that the daemon survives.
                 let _refused = self.ask_for_incident();
                 std::thread::sleep((time / 4).min(Duration::from_secs(60)));
             }
@@ -252,7 +252,7 @@ impl Soaked<'_> {
     }
 }
 
-/// Bytes of all files below a directory; what goes meanwhile counts nothing.
+/// Returns the bytes of all files below a directory; files that vanish meanwhile count nothing.
 fn bytes_below(folder: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(folder) else { return 0 };
     let size = |entry: fs::DirEntry| match entry.file_type() {

@@ -1,8 +1,7 @@
-//! `cargo lab bench-sources`: how long `iowhy report` takes for a large sosreport, packed in each
-//! way.
+//! `cargo lab bench-sources`: the time of `iowhy report` for a large sosreport, packed in each way.
 //!
-//! What does not belong here: captures (see [`super::blktrace`]), and what a report says of an
-//! archive (tests of `iowhy-foreign`).
+//! What does not belong here: captures (see [`super::blktrace`]), and the report of an archive
+//! (tests of `iowhy-foreign`).
 
 use super::cost::{CommandCost, TimedCommand};
 use super::{Benchmark, TableOutput, table_of};
@@ -129,7 +128,7 @@ fn make_host(root: &Path, bytes: usize) -> Result<()> {
     Ok(())
 }
 
-/// A kernel's log through syslog, in which one line of a hundred thousand tells of storage.
+/// Makes a kernel's log through syslog, in which one line of a hundred thousand is about storage.
 fn kernel_log(bytes: usize, random: &mut Random) -> String {
     let mut text = String::with_capacity(bytes + 256);
     let mut second = 0;

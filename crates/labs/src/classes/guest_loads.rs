@@ -184,8 +184,8 @@ impl Drop for CostModel {
     }
 }
 
-/// Fills its memory no faster than the disk takes it, lest the kernel kill it, and then touches
-/// each page.
+/// Fills its memory no faster than the disk takes it, so that the kernel does not kill it, and then
+/// touches each page.
 const EATER: &str = "my (@x, $n);
     for (1 .. 40) { push @x, 'a' x ((1 << 20) + $_); select(undef, undef, undef, 0.4) if $_ > 24 }
     for my $x (@x) { $n += ord(substr($x, $_ * 4096, 1)) for 0 .. 255 }";
@@ -202,7 +202,7 @@ fn swap_in(stage: &mut LabStage) -> Result<ClassScene> {
     Ok(ClassScene { command, process: "perl", measured: OwnClock::None })
 }
 
-/// Takes more than it may have, little by little, for some seconds: each time the kernel lets it
+/// Allocates more than its limit, little by little, for some seconds: each time the kernel lets it
 /// wait longer.
 const GLUTTON: &str = "my @x;
     for (1 .. 512) { push @x, 'a' x ((1 << 16) + $_); last if time - $^T > 6 }";
@@ -244,7 +244,7 @@ struct GuestNullBlk {
     node: PathBuf,
 }
 
-/// Where null_blk's devices are made.
+/// The directory of null_blk's devices.
 const NULL_BLK: &str = "/sys/kernel/config/nullb";
 
 impl GuestNullBlk {

@@ -126,7 +126,7 @@ fn direct(stage: &mut LabStage, engine: Engine, depth: u64) -> Result<ClassScene
     fio_scene(stage, &job)
 }
 
-/// What fio waits is measured by fio.
+/// Makes the scene of a fio job, which measures its own waits.
 fn fio_scene(stage: &mut LabStage, job: &Job) -> Result<ClassScene> {
     let report = stage.scratch.fresh("fio.json");
     let command = job.command(&report)?;
@@ -145,7 +145,7 @@ fn throttled(stage: &mut LabStage) -> Result<ClassScene> {
     Ok(scene)
 }
 
-/// A slow disk with a file that is on it and not in memory. It gets slow once that is so.
+/// Makes a slow disk with a file that is not in memory. It gets slow once that is so.
 fn cold_file(stage: &mut LabStage, mib: u64, iops: u64) -> Result<(LabFileSystem, PathBuf)> {
     let (device, hidden) = stage.hidden(512)?;
     let disk = stage.mounted(device, FileSystemKind::Ext4)?;
@@ -215,7 +215,7 @@ fn scan(stage: &mut LabStage) -> Result<ClassScene> {
     Ok(ClassScene { command, process: "iowhy-labs", measured: OwnClock::File(clock) })
 }
 
-/// This program; in a test the one in the same directory.
+/// Returns this program; in a test, the one in the same directory.
 fn labs_program(own: &Path) -> PathBuf {
     let beside = own.ancestors().skip(1).take(2).map(|folder| folder.join("iowhy-labs"));
     beside.into_iter().find(|path| path.is_file()).unwrap_or_else(|| own.to_owned())

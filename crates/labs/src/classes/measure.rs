@@ -16,15 +16,15 @@ use std::process::{Command, Stdio};
 
 /// The largest share of blocked time that may be unknown.
 const MOST_UNKNOWN: f64 = 0.05;
-/// How far blocked time and the program's own clock may be apart.
+/// The largest relative difference of blocked time and the program's own clock.
 const MOST_APART: f64 = 0.02;
-/// How often a load is run until all is as it must be.
+/// Runs of a load at most, until all results are right.
 const ROUNDS: u32 = 4;
 /// Parts of waits that have columns of their own.
 const PARTS: [(&str, &str); 3] =
     [("device", "device_ns"), ("queue", "queue_ns"), ("run_queue", "run_queue_ns")];
 
-/// What came out of one run.
+/// The result of one run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct ClassMeasured {
     /// The load.
@@ -41,9 +41,9 @@ pub struct ClassMeasured {
     pub unknown_ns: u64,
     /// The time by the program's own clock, nanoseconds.
     pub own_clock_ns: Option<u64>,
-    /// All of it by class, nanoseconds, as the ledger has it.
+    /// Blocked time by class, nanoseconds, as the ledger has it.
     pub ledger: BTreeMap<String, u64>,
-    /// How many waits.
+    /// The number of waits.
     pub waits: u64,
 }
 
@@ -58,7 +58,7 @@ impl ClassMeasured {
         share(self.unknown_ns, self.blocked_ns)
     }
 
-    /// How much more than by the program's own clock it was blocked, as a share of that.
+    /// Returns the difference of blocked time and the program's own clock, as a share of the clock.
     pub fn apart(&self) -> Option<f64> {
         let clock = self.own_clock_ns.filter(|clock| *clock > 0)? as f64;
         Some((self.blocked_ns as f64 - clock) / clock)
@@ -136,7 +136,7 @@ fn watch(device: &str, recording: &Path, program: &Command) -> Result<()> {
     record.arg("-o").arg(recording).arg("--").arg(program.get_program()).args(program.get_args());
     let result = record.stdin(Stdio::null()).output().context(|| "run iowhy".to_owned())?;
     let said = String::from_utf8_lossy(&result.stderr);
-    // A load that was ended before it was done is none.
+    // A load that was ended early does not count.
     if !result.status.success() || said.contains("the command ended with") {
         return Err(LabError::failed(format!("watch {}", command::shown(program)), said.trim()));
     }

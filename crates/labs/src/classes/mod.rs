@@ -8,8 +8,8 @@
 //! | [`mod@measure`] | one run: a recording, and the program's own clock |
 //! | [`table`] | `cargo lab classes`: all of them, and the table of docs/waits.md |
 //!
-//! What does not belong here: how a wait gets its class (crate `iowhy-core`), and what causes are
-//! named (the labs).
+//! What does not belong here: the class of a wait (crate `iowhy-core`), and the named causes (the
+//! labs).
 
 pub mod guest_loads;
 pub mod loads;
@@ -22,10 +22,10 @@ pub use measure::{ClassMeasured, measure};
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Where a load can run.
+/// The machine on which a load can run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RunsOn {
-    /// This machine.
+    /// The machine that runs this program.
     Host,
     /// A guest: settings of the whole machine, or devices that only it has.
     Guest,
@@ -34,9 +34,9 @@ pub enum RunsOn {
 /// The waits by the program's own clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ClockAgreement {
-    /// It waits for one I/O at a time: blocked time must agree with it.
+    /// Blocked time must agree with the clock: the program waits for one I/O at a time.
     Agrees,
-    /// It is shown only, for the stated reason.
+    /// The clock is only shown, for the stated reason.
     Shown(&'static str),
 }
 
@@ -45,11 +45,11 @@ pub enum ClockAgreement {
 pub struct ClassLoad {
     /// Its name.
     pub name: &'static str,
-    /// What its threads do, for the table.
+    /// The work of its threads, for the table.
     pub what: &'static str,
-    /// Where it can run.
+    /// The machine on which it can run.
     pub place: RunsOn,
-    /// The classes that it makes happen, as the recording names them.
+    /// The classes that it produces, as the recording names them.
     pub classes: &'static [&'static str],
     /// The least share of the time asleep that must be in them, 0 to 1.
     pub least: f64,
@@ -64,20 +64,20 @@ pub struct ClassLoad {
 pub struct ClassScene {
     /// The program.
     pub command: Command,
-    /// The name that its processes have.
+    /// The name of its processes.
     pub process: &'static str,
     /// The file with its own measurements.
     pub measured: OwnClock,
 }
 
-/// Where a program leaves what it measured itself.
+/// The output of a program's own measurements.
 #[derive(Clone, Debug)]
 pub enum OwnClock {
     /// fio's JSON.
     Fio(PathBuf),
     /// A file with one number: nanoseconds in its calls.
     File(PathBuf),
-    /// It measures nothing.
+    /// The program measures nothing.
     None,
 }
 

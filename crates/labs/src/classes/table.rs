@@ -10,9 +10,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long a guest may take for all of its loads.
+/// The time that a guest may take for all of its loads.
 const PATIENCE: Duration = Duration::from_secs(900);
-/// What loads in a guest leave.
+/// The file with the results of loads in a guest.
 const LEFT: &str = "measured.json";
 
 /// Which loads, and where.
@@ -64,7 +64,7 @@ impl Benchmark for ClassSettings {
 /// Runs the loads, prints the results, and writes them into the page; in a guest into a file.
 ///
 /// # Errors
-/// A load or a guest that fails.
+/// Fails if a load or a guest fails.
 pub fn run(settings: &ClassSettings, progress: &mut dyn FnMut(&str)) -> Result<()> {
     match &settings.inside {
         Some(path) => save(path, &here(settings, RunsOn::Guest, progress)?),
@@ -122,7 +122,7 @@ fn save(path: &Path, measured: &[ClassMeasured]) -> Result<()> {
     fs::write(path, text).context(|| format!("write {}", path.display()))
 }
 
-/// What an earlier run saved.
+/// Reads the results that an earlier run saved.
 pub fn read(path: &Path) -> Result<Vec<ClassMeasured>> {
     let text = fs::read_to_string(path).context(|| format!("read {}", path.display()))?;
     serde_json::from_str(&text).context(|| format!("read {}", path.display()))

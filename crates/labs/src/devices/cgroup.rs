@@ -1,4 +1,4 @@
-//! Scratch cgroups with limits, of whichever version has the controller.
+//! Scratch cgroups with limits, of the version that has the controller.
 
 use super::BlockDevice;
 use crate::error::Context;
@@ -10,7 +10,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a cgroup may not exceed.
+/// A limit of a cgroup.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Limit {
     /// Reads per second of a device.
@@ -44,12 +44,12 @@ pub struct LabCgroup {
 }
 
 impl LabCgroup {
-    /// One that can limit block I/O.
+    /// Makes a cgroup that can limit block I/O.
     pub fn block(scratch: &Arc<Scratch>) -> Result<LabCgroup> {
         LabCgroup::new(scratch, "blkio", "io")
     }
 
-    /// One that can limit memory, to `bytes`.
+    /// Makes a cgroup that limits memory to `bytes`.
     pub fn memory(scratch: &Arc<Scratch>, bytes: u64) -> Result<LabCgroup> {
         let cgroup = LabCgroup::new(scratch, "memory", "memory")?;
         let file = if cgroup.unified { "memory.max" } else { "memory.limit_in_bytes" };
@@ -57,7 +57,7 @@ impl LabCgroup {
         Ok(cgroup)
     }
 
-    /// One that may use so many hundredths of a CPU, in slices of 100 ms.
+    /// Makes a cgroup that may use `percent` hundredths of a CPU, in slices of 100 ms.
     pub fn cpu(scratch: &Arc<Scratch>, percent: u64) -> Result<LabCgroup> {
         let cgroup = LabCgroup::new(scratch, "cpu", "cpu")?;
         let microseconds = percent * 1000;
@@ -98,7 +98,7 @@ impl LabCgroup {
         format!("/{}", self.path.file_name().unwrap_or_default().to_string_lossy())
     }
 
-    /// Limits what its processes may do to `device`.
+    /// Limits the I/O of its processes to `device`.
     pub fn limit(&self, device: &dyn BlockDevice, limit: Limit) -> Result<()> {
         let number = device.number()?;
         let (file, key, value) = limit.setting();
@@ -109,7 +109,7 @@ impl LabCgroup {
         }
     }
 
-    /// What takes a limit of `device` away again.
+    /// Returns a function that removes a limit of `device`.
     pub fn lifting(
         &self,
         device: &dyn BlockDevice,
@@ -124,7 +124,7 @@ impl LabCgroup {
         Ok(writing(self.path.join(file), value))
     }
 
-    /// What takes the limit of its memory away again.
+    /// Returns a function that removes the limit of its memory.
     pub fn lifting_memory(&self) -> impl FnOnce() -> Result<()> + use<> {
         let (file, value) = match self.unified {
             true => ("memory.max", "max"),
@@ -133,7 +133,7 @@ impl LabCgroup {
         writing(self.path.join(file), value.to_owned())
     }
 
-    /// What takes the limit of its CPU time away again.
+    /// Returns a function that removes the limit of its CPU time.
     pub fn lifting_cpu(&self) -> impl FnOnce() -> Result<()> + use<> {
         let (file, value) = match self.unified {
             true => ("cpu.max", "max"),
@@ -158,13 +158,13 @@ impl LabCgroup {
         fs::write(&path, value).context(|| format!("write {value} to {}", path.display()))
     }
 
-    /// Where it is in the file system.
+    /// Returns its path in the file system.
     pub fn path(&self) -> &Path {
         &self.path
     }
 }
 
-/// What writes `value` to a file.
+/// Returns a function that writes `value` to a file.
 fn writing(path: PathBuf, value: String) -> impl FnOnce() -> Result<()> {
     move || fs::write(&path, &value).context(|| format!("write {value} to {}", path.display()))
 }

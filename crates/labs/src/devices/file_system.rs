@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Which file system.
+/// The kind of a file system.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FileSystemKind {
     /// ext4; jbd2's journal.
@@ -30,7 +30,7 @@ impl FileSystemKind {
         }
     }
 
-    /// Nothing may be written behind the lab's back: no lazy initialisation.
+    /// Disables lazy initialisation, so that nothing is written later in the background.
     fn make_arguments(self) -> &'static [&'static str] {
         match self {
             FileSystemKind::Ext4 => &["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"],
@@ -39,9 +39,9 @@ impl FileSystemKind {
         }
     }
 
-    /// Nor by a timer: commits wait for ten minutes, or for a sync, and ext4 does not read its
-    /// bitmaps in the background. Tried in this order: before 5.13 ext4 does so only on request,
-    /// and does not know the option.
+    /// Disables writes by a timer: commits wait for ten minutes, or for a sync, and ext4 does not
+    /// read its bitmaps in the background. Tried in this order: before 5.13 ext4 does so only on
+    /// request, and does not know the option.
     fn mount_options(self) -> &'static [&'static str] {
         match self {
             FileSystemKind::Ext4 => {
@@ -72,7 +72,7 @@ impl LabFileSystem {
         LabFileSystem::with_options(scratch, device, kind, &[])
     }
 
-    /// The same, with more arguments for mkfs.
+    /// Makes and mounts one, with more arguments for mkfs.
     pub fn with_options(
         scratch: &Arc<Scratch>,
         device: impl BlockDevice + 'static,
@@ -104,7 +104,7 @@ impl LabFileSystem {
         Ok(self)
     }
 
-    /// Where it is mounted.
+    /// Returns its mount point.
     pub fn path(&self) -> &Path {
         &self.point
     }

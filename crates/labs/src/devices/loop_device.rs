@@ -9,7 +9,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Where a loop device's bytes are.
+/// The storage of a loop device's bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Backing {
     /// A file on a tmpfs of its own: no other device is involved.
@@ -48,7 +48,7 @@ pub struct LoopDevice {
 
 impl LoopDevice {
     /// Makes one of `bytes`. On disk all of them are allocated, so that writing does not allocate;
-    /// a tmpfs takes memory only for what is written.
+    /// a tmpfs takes memory only for written data.
     pub fn new(scratch: &Arc<Scratch>, backing: Backing, bytes: u64) -> Result<LoopDevice> {
         LoopDevice::make(scratch, backing, bytes, false)
     }
@@ -84,8 +84,8 @@ impl LoopDevice {
         LoopDevice::inside_as(Backing::DirectFile, scratch, folder, bytes)
     }
 
-    /// The same, read and written through the page cache or past it: on 5.10 and 6.1 a frozen file
-    /// system below blocks only writes through the cache.
+    /// Makes one like [`LoopDevice::inside`], read and written through the page cache or past it:
+    /// on 5.10 and 6.1 a frozen file system below blocks only writes through the cache.
     pub fn inside_as(
         backing: Backing,
         scratch: &Arc<Scratch>,
@@ -144,8 +144,7 @@ impl LoopDevice {
         &self.file
     }
 
-    /// Takes the device away while it may still be in use: it vanishes when its last user closes
-    /// it.
+    /// Detaches the device while it may still be in use: it vanishes when its last user closes it.
     pub fn detach(&self) -> Result<()> {
         command::run("losetup", [Path::new("--detach"), &self.node]).map(drop)
     }

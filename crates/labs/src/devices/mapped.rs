@@ -18,7 +18,7 @@ pub struct MappedDevice<Below: BlockDevice = GivenDevice> {
 }
 
 impl<Below: BlockDevice> MappedDevice<Below> {
-    /// One that hands everything on to `below`, at the same place.
+    /// Makes a device that passes all I/O to `below`, at the same place.
     pub fn linear(below: Below) -> Result<MappedDevice<Below>> {
         MappedDevice::new(below, "linear", "")
     }
@@ -54,7 +54,7 @@ impl<Below: BlockDevice> MappedDevice<Below> {
         Ok(mapped)
     }
 
-    /// The node by the kernel's name; what dmsetup makes without udev has its own.
+    /// Returns the node by the kernel's name; dmsetup makes its own names without udev.
     fn numbered(&self) -> Result<PathBuf> {
         let arguments = ["info", "--columns", "--noheadings", "-o", "blkdevname", &self.name];
         Ok(Path::new("/dev").join(command::run("dmsetup", arguments)?.trim()))

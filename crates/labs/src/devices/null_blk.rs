@@ -19,7 +19,7 @@ pub struct NullBlk {
 }
 
 impl NullBlk {
-    /// A disk of so many MiB that keeps what is written to it.
+    /// Makes a disk of so many MiB that keeps written data.
     pub fn with_memory(mib: u64) -> Result<NullBlk> {
         NullBlk::new(&[("size", mib), ("memory_backed", 1)])
     }
@@ -30,7 +30,7 @@ impl NullBlk {
             .map_err(|cause| LabError::unsupported(format!("null_blk ({cause})"), "its module"))?;
         let all = Path::new(CONFIGFS).join("nullb");
         if !all.exists() {
-            // Another process may do so at the same time; whether it exists shows at once.
+            // Another process may mount it at the same time; the next step shows whether it exists.
             let _mounted_meanwhile =
                 command::run("mount", ["-t", "configfs", "iowhy-labs", CONFIGFS]);
         }

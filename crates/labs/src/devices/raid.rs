@@ -31,12 +31,12 @@ impl<Leg: BlockDevice> Raid<Leg> {
         Ok(Raid { node, legs })
     }
 
-    /// The devices that it is made of.
+    /// Returns its legs.
     pub fn legs(&self) -> &[Leg] {
         &self.legs
     }
 
-    /// Where data begins on a leg, sectors.
+    /// Returns the sector of a leg at which data begins.
     pub fn data_offset(&self, leg: usize) -> Result<u64> {
         let path = format!("/sys/block/{}/md/rd{leg}/offset", self.name());
         let text = fs::read_to_string(&path).context(|| format!("read {path}"))?;

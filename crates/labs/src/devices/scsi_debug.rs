@@ -8,19 +8,19 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 const DRIVER: &str = "/sys/bus/pseudo/drivers/scsi_debug";
-/// How long the kernel may take to find the disk.
+/// The time that the kernel may take to find the disk.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What goes wrong at a disk of scsi_debug.
+/// The trouble of a disk of scsi_debug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
-    /// Nothing.
+    /// No trouble.
     None,
     /// Reads of sectors 0x1234 to 0x123d fail.
     MediumErrors,
-    /// The host turns every so-many-th command away for the moment.
+    /// The host rejects every n-th command for the moment.
     Busy(u32),
-    /// Every so-many-th command gets no answer, until the kernel aborts it.
+    /// Every n-th command gets no answer, until the kernel aborts it.
     Silence(u32),
 }
 
@@ -50,7 +50,7 @@ impl ScsiDebug {
         Err(LabError::failed("find scsi_debug's disk", "it did not appear"))
     }
 
-    /// Has it behave so from now on.
+    /// Sets its trouble from now on.
     pub fn trouble(&self, trouble: Trouble) -> Result<()> {
         let (options, every) = match trouble {
             Trouble::None => (0, 0),
@@ -65,7 +65,7 @@ impl ScsiDebug {
         Ok(())
     }
 
-    /// Has the kernel wait for so many seconds before it aborts a command.
+    /// Sets the seconds that the kernel waits before it aborts a command.
     pub fn time_limit(&self, seconds: u32) -> Result<()> {
         let name = self.node.file_name().unwrap_or_default();
         let path = Path::new("/sys/block").join(name).join("device/timeout");

@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How names end that the kernel may not remember: their lookups, too, are answered by nobody. So
-/// the kernel marks a file that has no name any more, unless there is one that is called so.
+/// The suffix of names that the kernel may not cache, so that nobody answers their lookups either.
+/// The kernel marks a deleted file so, unless another one has that name.
 const FORGOTTEN: &[u8] = b" (deleted)";
 
 /// The file system. Every name in its folder is the one file.
@@ -51,23 +51,23 @@ impl SilentServer {
         Ok(SilentServer { folder, shared, _session: session, _scratch: Arc::clone(scratch) })
     }
 
-    /// Where it is.
+    /// Returns its mount point.
     pub fn path(&self) -> &Path {
         &self.folder
     }
 
-    /// Does not answer any more.
+    /// Stops answering.
     pub fn silence(&self) {
         self.shared.state().silent = true;
     }
 
-    /// How many wait for an answer.
+    /// Returns the number of requests that wait for an answer.
     pub fn waiting(&self) -> usize {
         let state = self.shared.state();
         state.lookups.len() + state.opens.len() + state.reads.len()
     }
 
-    /// Fails what waits, and answers again.
+    /// Fails the requests that wait, and answers again.
     pub fn speak(&self) {
         let SilentState { lookups, opens, reads, .. } = std::mem::take(&mut *self.shared.state());
         lookups.into_iter().for_each(|reply| reply.error(Errno::EIO));

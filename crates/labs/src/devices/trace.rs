@@ -1,4 +1,4 @@
-//! debugfs, which blktrace and perf's older paths want; mounted only where it is not.
+//! debugfs, which blktrace and perf's older paths need; mounted only if it is not.
 
 use crate::Result;
 use crate::command;

@@ -1,6 +1,6 @@
 //! Common code of FUSE file systems that serve one file in one directory.
 //!
-//! What does not belong here: what they answer to who reads the file.
+//! What does not belong here: their answers to readers of the file.
 
 use crate::Result;
 use crate::error::Context;

@@ -1,5 +1,5 @@
-//! What a lab states before it runs, in addition to its cause: the device, process and file that
-//! the finding must name, and the fix that it must advise.
+//! The expectations that a lab states before it runs, in addition to its cause: the device, process
+//! and file that the finding must name, and the fix that it must advise.
 
 use super::outcome::FoundCause;
 use serde::{Deserialize, Serialize};
@@ -41,7 +41,7 @@ impl Expected {
         Expected { file: Some(part.to_owned()), ..self }
     }
 
-    /// How the finding differs from what was stated; empty if it matches.
+    /// Returns the differences of the finding from the expectations; empty if it matches.
     pub fn missing_in(&self, found: &FoundCause) -> Vec<String> {
         let none = || "nobody".to_owned();
         let mut missing = Vec::new();

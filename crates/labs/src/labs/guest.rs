@@ -3,7 +3,7 @@
 //! A guest runs one lab only, so the watch covers the whole guest. Its recording is copied back and
 //! diagnosed here, like every other.
 //!
-//! Does not belong here: what happens in the guest (the scenes).
+//! What does not belong here: the load in the guest (the scenes).
 
 use super::outcome::FoundCause;
 use super::run;
@@ -40,7 +40,7 @@ impl GuestScene {
         Ok(GuestScene { guest, script: script.into(), changes: Vec::new() })
     }
 
-    /// Disks, modules, memory.
+    /// Changes the guest: disks, modules, memory.
     pub fn with(mut self, change: impl FnOnce(Guest) -> Guest) -> GuestScene {
         self.guest = change(self.guest);
         self

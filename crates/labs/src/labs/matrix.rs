@@ -104,7 +104,7 @@ fn one(lab: &Lab, settings: &MatrixSettings, pass: usize) -> LabOutcome {
     })
 }
 
-/// Where the recording of a lab's pass is kept.
+/// Returns the path of the kept recording of a lab's pass.
 fn kept(settings: &MatrixSettings, lab: &str, pass: usize) -> Option<PathBuf> {
     settings.keep.as_ref().map(|folder| folder.join(format!("{lab}.{pass}")))
 }
@@ -170,7 +170,8 @@ struct CauseTally {
     raised: usize,
 }
 
-/// The table of causes: how often each was found where it was present, and where it was not.
+/// Formats the table of causes: how often each was found where it was present, and where it was
+/// not.
 pub fn by_cause(outcomes: &[LabOutcome]) -> String {
     let mut tallies: BTreeMap<&str, CauseTally> = BTreeMap::new();
     let (mut first, mut made, mut calm, mut controls) = (0, 0, 0, 0);
@@ -278,7 +279,7 @@ pub fn by_lab(outcomes: &[LabOutcome]) -> String {
     )
 }
 
-/// The impact as found and as measured, or what is known of them.
+/// Formats the impact as found and as measured, or the reason why one is missing.
 fn impact(outcome: &LabOutcome, compared: Option<Impact>) -> String {
     let percent = |share: f64| format!("{:.0}", share * 100.0);
     match (compared, outcome.measured, &outcome.not_measured) {

@@ -12,14 +12,14 @@ use crate::process;
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// How long a load needs to show that its cause was removed, by default.
+/// The time that a load needs by default to show that its cause was removed.
 const NOTICE: Duration = Duration::from_millis(700);
 
 /// If an operation costs more without the cause than this multiple of its cost with it, something
 /// else interfered. Below that the cause costs nothing. Chosen.
 const SLOWER: f64 = 1.1;
 
-/// What counts as an operation, and how its cost is measured.
+/// The definition of an operation, and of its cost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Measure {
     /// Bytes of the watched device, for a closed-loop load: the time between them.
@@ -39,13 +39,13 @@ pub enum Measure {
 /// Removes a cause.
 type Action = dyn FnOnce(&mut LabStage) -> Result<()>;
 
-/// How to remove the cause while the load continues, and what measures its impact.
+/// The removal of a cause while the load continues, and the measure of its impact.
 pub struct Relief {
-    /// What to measure with and without it.
+    /// The measure with and without the cause.
     pub measure: Measure,
-    /// Removes it.
+    /// Removes the cause.
     pub action: Box<Action>,
-    /// How long the load needs until its cost without the cause can be measured.
+    /// The time that the load needs until its cost without the cause can be measured.
     pub notice: Duration,
 }
 
@@ -123,7 +123,7 @@ fn with_cpu(pids: &[u32], of: fn(u32) -> Option<u64>) -> (u64, f64) {
     each.fold((0, 0.0), |sum, it| (sum.0 + it.0, sum.1 + it.1))
 }
 
-/// The share of an operation's cost that vanished with the cause, or why it is unknown.
+/// Returns the share of an operation's cost that vanished with the cause, or why it is unknown.
 pub fn vanished(with: Option<f64>, without: Option<f64>) -> std::result::Result<f64, String> {
     match (with, without) {
         (None, _) => Err("the load did no operations".to_owned()),
@@ -155,7 +155,7 @@ mod tests {
         assert_eq!(Measure::Requests.cost(&before, &after), Some(2.0));
         assert_eq!(Measure::Calls.cost(&before, &after), Some(8.0));
         assert_eq!(Measure::Calls.cost(&after, &after), None);
-        // The count of a process that has ended is gone.
+        // The counters of a process that has ended are gone.
         assert_eq!(Measure::Calls.cost(&after, &before), None);
     }
 

@@ -11,7 +11,7 @@ const BUSY_PERCENT: f64 = 10.0;
 /// Per cent of the CPU time that the hypervisor withheld during the watch. From this share on, a
 /// finding of steal is true and not a false one: providers call it a reason to act.
 const STOLEN_PERCENT: f64 = 5.0;
-/// How far a finding's impact may be from the lab's measurement.
+/// The largest distance of a finding's impact from the lab's measurement.
 const NEAR: f64 = 0.20;
 
 /// iowhy's findings in a run of a lab.
@@ -24,11 +24,11 @@ pub struct LabOutcome {
     pub seed: u64,
     /// Findings in their rank order.
     pub findings: Vec<FoundCause>,
-    /// What was stated before it ran, in addition to the cause.
+    /// The expectations that were stated before it ran, in addition to the cause.
     pub expected: Expected,
-    /// Why it could not run, if it was skipped.
+    /// The reason why it could not run, if it was skipped.
     pub skipped: Option<String>,
-    /// What went wrong, if it did.
+    /// The failure, if there was one.
     pub broken: Option<String>,
     /// The lab's devices.
     pub devices: Vec<String>,
@@ -40,22 +40,22 @@ pub struct LabOutcome {
     pub stolen_percent: f64,
     /// Total duration, seconds.
     pub took_s: f64,
-    /// What iostat showed, and whether it matches the symptom of the lab's document.
+    /// The figures that iostat showed, and whether they match the symptom of the lab's document.
     pub symptom: Option<(String, bool)>,
     /// The cause's share of the time by the lab's own measurement.
     pub measured: Option<f64>,
-    /// Why that could not be measured, if the lab measures it.
+    /// The reason why that could not be measured, if the lab measures it.
     pub not_measured: Option<String>,
 }
 
 /// The impact of a lab's cause.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Impact {
-    /// As found.
+    /// The impact as found.
     pub found: f64,
     /// Whether iowhy reports it as an upper bound.
     pub at_most: bool,
-    /// As measured by the lab.
+    /// The impact as measured by the lab.
     pub measured: f64,
     /// Whether the two are close.
     pub near: bool,
@@ -79,17 +79,17 @@ pub struct FoundCause {
     pub impact_at_most: bool,
     /// The sentence.
     pub sentence: String,
-    /// Who waits where because of it, if that is known.
+    /// The threads that wait because of it, and where, if that is known.
     pub waits: Option<String>,
-    /// What to do.
+    /// The fix.
     pub fix: String,
     /// Causes that are its symptoms.
     pub symptoms: Vec<String>,
-    /// The device.
+    /// Its subject.
     pub subject: FoundSubject,
 }
 
-/// What a finding is about.
+/// The subject of a finding.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FoundSubject {
@@ -103,7 +103,7 @@ pub struct FoundSubject {
     pub file: Option<String>,
 }
 
-/// How well the findings match a lab.
+/// The match of the findings with a lab.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mark {
     /// Every cause, the first one ranked first; for near misses and controls, nothing that must not
@@ -123,7 +123,7 @@ pub enum Mark {
 }
 
 impl LabOutcome {
-    /// How well the findings match the lab.
+    /// Returns how well the findings match the lab.
     pub fn mark(&self, lab: &Lab) -> Mark {
         if self.skipped.is_some() {
             return Mark::Skipped;
@@ -144,7 +144,7 @@ impl LabOutcome {
         }
     }
 
-    /// Whether every cause of the lab was found, or one of them if that is enough.
+    /// Returns whether every cause of the lab was found, or one of them if that is enough.
     fn names_enough(lab: &Lab, named: &[&str]) -> bool {
         let mut causes = lab.causes.iter();
         match lab.any {
@@ -153,7 +153,7 @@ impl LabOutcome {
         }
     }
 
-    /// How the first finding differs from what was stated.
+    /// Returns the differences of the first finding from the expectations.
     pub fn differs(&self, lab: &Lab) -> Vec<String> {
         let first = self.counted(lab).next();
         first.map(|found| self.expected.missing_in(found)).unwrap_or_default()

@@ -14,11 +14,11 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// Delay between building a lab and watching it: the load has begun by then.
 const SETTLE: Duration = Duration::from_millis(1500);
-/// How long the load is watched and measured without the cause.
+/// Seconds for which the load is watched and measured without the cause.
 const RELIEVED_S: u64 = 4;
-/// How often to check whether a watch has begun.
+/// The interval of checking whether a watch has begun.
 const POLL: Duration = Duration::from_millis(20);
-/// How long before the end of a watch the last measurement is made.
+/// The time before the end of a watch at which the last measurement is made.
 const MARGIN: Duration = Duration::from_millis(200);
 
 /// `cargo lab run`.
@@ -43,7 +43,7 @@ pub struct LabSettings {
     pub keep: Option<PathBuf>,
 }
 
-/// What is watched, and what that may cost.
+/// The scope and the budget of the watch.
 #[derive(Clone, Copy, Debug)]
 struct WatchScope {
     whole: bool,
@@ -190,8 +190,8 @@ impl CpuTime {
     }
 }
 
-/// The share of an operation's cost that vanishes with the cause, given its cost with the cause; or
-/// why it is unknown.
+/// Returns the share of an operation's cost that vanishes with the cause, given its cost with the
+/// cause; or the reason why it is unknown.
 fn without(
     stage: &mut LabStage,
     relief: Relief,
@@ -215,7 +215,7 @@ fn iostat(stage: &LabStage, seconds: u64) -> Result<Child> {
     iostat.spawn().context(|| "start iostat".to_owned())
 }
 
-/// What iostat showed, and whether it matches the lab's document.
+/// Returns iostat's figures, and whether they match the lab's document.
 fn symptom(lab: &Lab, iostat: Child) -> Result<Option<(String, bool)>> {
     let shown = iostat.wait_with_output().context(|| "wait for iostat".to_owned())?;
     let shown: Value = serde_json::from_slice(&shown.stdout).unwrap_or_default();
@@ -234,7 +234,7 @@ fn symptom(lab: &Lab, iostat: Child) -> Result<Option<(String, bool)>> {
     Ok((lab.sort != Sort::Control).then(|| (lines.join("; "), is_it)))
 }
 
-/// Watches, and returns what an operation of the load cost meanwhile.
+/// Watches, and returns the cost of an operation of the load in that time.
 fn record(
     stage: &LabStage,
     seconds: u64,

@@ -22,16 +22,16 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
-/// How often to look whether the watch has begun.
+/// The interval of checking whether the watch has begun, in milliseconds.
 const POLL_MS: u64 = 50;
-/// Done once: longer than any lab lasts.
+/// An interval longer than any lab, for actions that are done once.
 pub const NEVER_MS: u64 = 3_600_000;
-/// For how many seconds more than the watch fio may run: a busy machine is slow to begin one.
+/// Seconds that fio may run longer than the watch: a busy machine is slow to begin one.
 const LONGEST_S: u64 = 600;
-/// How long the load may take to end before it is killed.
+/// The time that the load may take to end before it is killed.
 const PATIENCE: Duration = Duration::from_secs(4);
 
-/// Numbers that differ in each run and can be had again from the seed.
+/// Numbers that differ in each run and are the same for the same seed.
 #[derive(Clone, Debug)]
 pub struct SeededNumbers(u64);
 
@@ -62,25 +62,23 @@ impl SeededNumbers {
 
 /// A lab that is being set up. Its parts are removed in the order of the fields.
 pub struct LabStage {
-    /// For all that may differ.
+    /// The source of all random choices.
     pub dice: SeededNumbers,
     /// Seconds that will be watched.
     pub seconds: u64,
-    /// The devices that are watched, by name, with blanks between; all of the machine where it is
-    /// empty.
+    /// The devices that are watched, by name, with blanks between; empty for the whole machine.
     pub watched: String,
-    /// Where the watch will be recorded.
+    /// The path of the recording.
     pub recording: PathBuf,
     /// The process that the finding must name, and the advice that it must give.
     pub expected: Expected,
-    /// What is run in a guest instead of here.
+    /// The scene that runs in a guest instead of here.
     pub guest: Option<GuestScene>,
-    /// How the cause can be taken away, and what is measured before and after.
+    /// The removal of the cause, and the measure before and after.
     pub relief: Option<Relief>,
-    /// The processes that are measured, with all that they started; all of the load where it is
-    /// empty.
+    /// The processes that are measured, with all that they started; empty for the whole load.
     pub measured: Vec<u32>,
-    /// What the program itself counts, where that is measured.
+    /// The program's own counter, if that is measured.
     count: Option<Box<dyn Fn() -> Result<u64>>>,
     /// The load; ended first.
     load: Vec<Child>,
@@ -113,7 +111,7 @@ impl LabStage {
         })
     }
 
-    /// Keeps something until the lab ends.
+    /// Keeps a value until the lab ends.
     pub fn keep<T: 'static>(&mut self, thing: T) {
         self.keep.push(Box::new(thing));
     }
@@ -125,7 +123,7 @@ impl LabStage {
         Ok(device)
     }
 
-    /// A device whose speed can be changed without anybody above seeing why. It is watched.
+    /// Makes a watched device whose speed can be changed from below, invisibly to its users.
     pub fn hidden(&mut self, mib: u64) -> Result<(ServedDevice, Hand)> {
         let device = ServedDevice::new(&self.scratch, mib * MIB)?;
         self.watched = device.name().to_owned();
@@ -155,7 +153,7 @@ impl LabStage {
         self.start(cgroup.inside(&command))
     }
 
-    /// Starts a fio job whose process has a name of its own.
+    /// Starts a fio job whose process has its own name.
     pub fn fio_as(&mut self, name: &str, job: Job) -> Result<()> {
         let command = self.command_of(job)?;
         let program = self.called(&command::find("fio")?, name)?;
@@ -173,7 +171,7 @@ impl LabStage {
         Ok(link)
     }
 
-    /// Does something in the watch, so many tenths of it after its beginning, and again after as
+    /// Calls `action` in the watch, so many tenths of it after its beginning, and again after as
     /// many milliseconds as it returns, until the lab ends.
     pub fn in_watch(
         &mut self,
@@ -212,18 +210,18 @@ impl LabStage {
         self.watched.split_whitespace()
     }
 
-    /// The first of them: the one that a cause is on.
+    /// Returns the first of them: the one that has the cause.
     pub fn device(&self) -> &str {
         self.devices().next().unwrap_or_default()
     }
 
-    /// The processes of the load, and all that they started.
+    /// Returns the processes of the load, and all that they started.
     pub fn pids(&self) -> Vec<u32> {
         let started: Vec<u32> = self.load.iter().map(Child::id).collect();
         process::below(&started)
     }
 
-    /// Those of them that are measured.
+    /// Returns the processes that are measured.
     pub fn measured_pids(&self) -> Vec<u32> {
         if self.measured.is_empty() { self.pids() } else { process::below(&self.measured) }
     }
@@ -237,7 +235,7 @@ impl LabStage {
         self.relief = Some(Relief::new(measure, action));
     }
 
-    /// Says where the program itself counts what it does, and how its cause is taken away.
+    /// Sets the program's own counter, and the removal of its cause.
     pub fn counted(
         &mut self,
         count: impl Fn() -> Result<u64> + 'static,
@@ -247,13 +245,13 @@ impl LabStage {
         self.relieved(Measure::Own, action);
     }
 
-    /// What the program itself has counted.
+    /// Returns the program's own count.
     pub fn own_count(&self) -> Result<u64> {
         let nothing = || LabError::failed("read what the program counts", "the lab names no count");
         self.count.as_ref().ok_or_else(nothing).and_then(|count| count())
     }
 
-    /// The same, where the cause is the program's own doing: another one takes its place.
+    /// Replaces the program, if its own behaviour is the cause.
     pub fn instead(&mut self, measure: Measure, command: Command) {
         self.relieved(measure, |stage| {
             stage.end_load();
@@ -261,7 +259,7 @@ impl LabStage {
         });
     }
 
-    /// Ends all that was started.
+    /// Ends all processes of the load.
     pub fn end_load(&mut self) {
         // A shell's children outlive it.
         let below = self.pids();
@@ -276,8 +274,7 @@ impl LabStage {
         self.load.clear();
     }
 
-    /// Changes a setting of a device's queue, which is the cause: its old value takes the cause
-    /// away.
+    /// Changes a setting of a device's queue, which is the cause: its old value removes the cause.
     pub fn set_cause(
         &mut self,
         device: &dyn BlockDevice,
@@ -292,8 +289,8 @@ impl LabStage {
         Ok(())
     }
 
-    /// The same in the watch, so many tenths of it after its beginning; then another setting, which
-    /// may not be there before.
+    /// Changes it in the watch, so many tenths of it after its beginning; then another setting,
+    /// which may not exist before.
     pub fn cause_in_watch(
         &mut self,
         device: &dyn BlockDevice,
@@ -342,13 +339,13 @@ impl LabStage {
         self.scratch.set(&path, value).map(drop)
     }
 
-    /// The same for a setting of a device's queue.
+    /// Changes a setting of a device's queue until the lab ends.
     pub fn set(&mut self, device: &dyn BlockDevice, setting: &str, value: &str) -> Result<()> {
         self.set_file(format!("/sys/block/{}/queue/{setting}", device.name()).into(), value)
     }
 
-    /// Lets a device be as uneven as a disk: from `low` to `high` requests a second, anew every 300
-    /// ms.
+    /// Makes a device as uneven as a disk: from `low` to `high` requests a second, changed every
+    /// 300 ms.
     pub fn uneven(&mut self, hand: &Hand, low: u64, high: u64) {
         let (hand, mut dice) = (hand.clone(), self.dice.clone());
         self.again(10, move || {
@@ -357,8 +354,8 @@ impl LabStage {
         });
     }
 
-    /// Each request takes about `mean`, more now and less then, as with disks: their rates are not
-    /// as even as a provider's limit.
+    /// Makes each request take about `mean`, now more and then less, as with disks: their rates are
+    /// not as even as a provider's limit.
     pub fn uneven_latency(&mut self, hand: &Hand, mean: Duration) {
         let (hand, mut dice) = (hand.clone(), self.dice.clone());
         self.again(10, move || {
@@ -367,7 +364,7 @@ impl LabStage {
         });
     }
 
-    /// Does something in so many milliseconds, and again after as many as it returns, until the lab
+    /// Calls `action` in so many milliseconds, and again after as many as it returns, until the lab
     /// ends.
     pub fn again(&mut self, milliseconds: u64, mut action: impl FnMut() -> u64 + Send + 'static) {
         let ended = Arc::new(AtomicBool::new(false));
@@ -387,7 +384,7 @@ impl LabStage {
         self.later.push((ended, thread));
     }
 
-    /// Does something once, so many milliseconds from now, unless the lab ends before.
+    /// Calls `action` once, so many milliseconds from now, unless the lab ends before.
     pub fn after(&mut self, milliseconds: u64, action: impl FnOnce() + Send + 'static) {
         let mut action = Some(action);
         self.again(milliseconds, move || {
@@ -398,14 +395,13 @@ impl LabStage {
         });
     }
 
-    /// The block size, depth and rate that a lab may draw: a number of I/Os a second that people
-    /// set.
+    /// Draws a round number of I/Os per second, as people set them.
     pub fn round_iops(&mut self) -> u64 {
         self.dice.one(&[150, 200, 250, 300, 400, 500])
     }
 }
 
-/// A program of `programs/` behind assignments of what it is given: numbers, or names in quotes.
+/// Returns a program of `programs/` after assignments of its inputs: numbers, or names in quotes.
 pub fn given(program: &str, values: &[(&str, &dyn std::fmt::Debug)]) -> String {
     let assignments = values.iter().map(|(name, value)| format!("{name} = {value:?}\n"));
     assignments.chain([program.to_owned()]).collect()

@@ -1,7 +1,7 @@
-//! What is known of a recording before iowhy judges it: the file `NAME.label.json` beside the
+//! The label of a recording, from before iowhy judges it: the file `NAME.label.json` next to the
 //! recording `NAME`, or with a path to it.
 //!
-//! What does not belong here: how well a diagnosis matches it (see [`super::mark`]).
+//! What does not belong here: its match with a diagnosis (see [`super::mark`]).
 
 use crate::error::Context;
 use crate::labs::outcome::FoundCause;
@@ -9,7 +9,7 @@ use crate::{LabError, Result};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// How the name of a label file ends.
+/// The suffix of a label file.
 const ENDING: &str = ".label.json";
 /// The causes that are true of any machine whose processors are busy with others' work.
 const OF_A_BUSY_MACHINE: &[&str] = &["cpu-starvation", "cpu-steal"];
@@ -30,11 +30,11 @@ pub struct Label {
     pub culprits: Vec<String>,
     /// Ids of causes, each of which is a correct answer; the most exact one first.
     pub causes: Vec<String>,
-    /// What the finding must say in its sentences or its fix: one word of each group.
+    /// The words that the finding must have in its sentences or its fix: one of each group.
     pub says: Vec<Vec<String>>,
-    /// Causes that are wrong, and words that no sentence or fix above "info" may say.
+    /// Causes that are wrong, and words that no sentence or fix above "info" may have.
     pub must_not: Vec<String>,
-    /// The scene's devices: what is said of another device is about others' work.
+    /// The scene's devices: findings about another device are about others' work.
     pub devices: Vec<String>,
     /// Whether the processors were busy with others' work.
     pub busy: bool,
@@ -56,7 +56,7 @@ impl Label {
     ///
     /// # Errors
     ///
-    /// Fails if the file cannot be read, is no label, or says nothing to compare with.
+    /// Fails if the file cannot be read, is no label, or has nothing to compare with.
     pub fn read(path: &Path) -> Result<Label> {
         let action = || format!("read the label {}", path.display());
         let text = std::fs::read_to_string(path).context(action)?;
@@ -67,7 +67,8 @@ impl Label {
         Err(LabError::failed(action(), "a label is healthy or has causes, and not both"))
     }
 
-    /// Whether a finding is about others on the machine: another device, or another program.
+    /// Returns whether a finding is about others on the machine: another device, or another
+    /// program.
     pub fn is_elsewhere(&self, found: &FoundCause) -> bool {
         let is_true_anyway = self.busy && OF_A_BUSY_MACHINE.contains(&found.cause.as_str());
         let subject = &found.subject;
@@ -93,13 +94,13 @@ impl Label {
             && self.says.iter().all(|group| group.iter().any(is_said))
     }
 
-    /// Whether a finding says what is wrong.
+    /// Returns whether a finding says something that is ruled out.
     pub fn is_ruled_out(&self, found: &FoundCause) -> bool {
         let text = text_of(found);
         self.must_not.iter().any(|it| *it == found.cause || text.contains(&it.to_lowercase()))
     }
 
-    /// Whether a finding says who is slow or who makes it slow.
+    /// Returns whether a finding names a slow program, or one that makes it slow.
     pub fn names_somebody(&self, found: &FoundCause) -> bool {
         let text = text_of(found);
         self.victims.iter().chain(&self.culprits).any(|name| text.contains(&name.to_lowercase()))
@@ -115,7 +116,7 @@ fn text_of(found: &FoundCause) -> String {
 ///
 /// # Errors
 ///
-/// Fails if the folder cannot be read, holds none, or a label has no recording beside it.
+/// Fails if the folder cannot be read, holds none, or a label has no recording.
 pub fn labelled(folder: &Path) -> Result<Vec<LabelledRecording>> {
     let entries = std::fs::read_dir(folder).context(|| format!("list {}", folder.display()))?;
     let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! How well a diagnosis matches a label.
+//! The match of a diagnosis with a label.
 //!
 //! What does not belong here: the label itself (see [`super::label`]).
 
@@ -6,18 +6,18 @@ use super::label::Label;
 use crate::labs::outcome::FoundCause;
 use serde::{Deserialize, Serialize};
 
-/// The layer of a finding that names who waits where, and no mechanism.
+/// The layer of a finding that names the waiting threads and the place, and no mechanism.
 const BOTTLENECK: &str = "bottleneck";
 
-/// How well the findings match.
+/// The match of the findings.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ScoreMark {
     /// The first finding is the right answer; of a healthy scene, there is none.
     Right,
-    /// The right answer comes later, or the first finding says no more than who waits for what.
+    /// The right answer comes later, or the first finding only names who waits for what.
     InPart,
-    /// Something else comes first.
+    /// Another finding comes first.
     Wrong,
     /// Nothing about the scene is worth a warning, although it is in trouble.
     Silent,

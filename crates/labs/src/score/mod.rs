@@ -7,7 +7,7 @@
 //! | [`mark`] | how well a diagnosis matches that |
 //! | [`table`] | the tables, and the change since the last run |
 //!
-//! Does not belong here: scenes that run (see [`crate::labs`]).
+//! What does not belong here: scenes that run (see [`crate::labs`]).
 
 pub mod label;
 pub mod mark;
@@ -43,7 +43,7 @@ pub struct ScoreSettings {
 pub struct Scored {
     /// The folder's and the recording's name.
     pub name: String,
-    /// How well the findings match.
+    /// The match of the findings.
     pub mark: ScoreMark,
     /// The most exact right answer; nothing for a healthy scene.
     pub expected: Option<String>,

@@ -1,4 +1,4 @@
-//! The tables of scored recordings: how many are right, what was said instead, what changed.
+//! The tables of scored recordings: the number of right answers, the wrong ones, and the changes.
 //!
 //! What does not belong here: judging (see [`super::mark`]).
 
@@ -6,7 +6,7 @@ use super::Scored;
 use super::mark::ScoreMark;
 use std::collections::BTreeMap;
 
-/// What stands where nothing was said or expected.
+/// The word for a missing finding or answer.
 const NOTHING: &str = "nothing";
 
 /// Returns one scene's line.
@@ -61,7 +61,7 @@ fn confusion(scored: &[Scored]) -> String {
     text
 }
 
-/// Returns what changed since the last run, one line for each scene.
+/// Returns the changes since the last run, one line for each scene.
 pub fn changes(last: &[Scored], now: &[Scored]) -> Vec<String> {
     let line = |now: &Scored| {
         let before = last.iter().find(|it| it.name == now.name)?;

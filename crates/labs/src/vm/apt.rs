@@ -1,6 +1,5 @@
-//! Packages of suites that this machine does not have among its own: through apt, with a list of
-//! sources, a state and a cache apart from the machine's. Where the mirrors are, the machine's own
-//! sources say.
+//! Packages of suites that this machine does not have among its own: through apt, with sources,
+//! state and cache of its own. The mirrors are those of the machine's sources.
 
 use super::architecture::Architecture;
 use crate::error::Context;
@@ -10,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// How old a list of packages may be before it is fetched anew.
+/// The age at which a list of packages is fetched anew.
 const MAX_AGE: Duration = Duration::from_secs(24 * 3600);
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
@@ -56,7 +55,7 @@ impl Suite {
         Ok(text.lines().map(str::to_owned).collect())
     }
 
-    /// What a package depends on.
+    /// Returns the dependencies of a package.
     pub fn needs(&self, package: &str) -> Result<Vec<String>> {
         let text = self.run("apt-cache", &["depends", "--important", package])?;
         let names = text.lines().filter_map(|line| line.trim().strip_prefix("Depends: "));
@@ -89,8 +88,8 @@ impl Suite {
         Ok(())
     }
 
-    /// The mirror, as the machine's own sources have it: that of security updates for a suite of
-    /// those.
+    /// Returns the mirror, by the machine's own sources: that of security updates for a security
+    /// suite.
     fn mirror(&self) -> Result<String> {
         let wants_security = self.name.ends_with("-security");
         let uris = command::run("apt-get", ["update", "--print-uris"])?;

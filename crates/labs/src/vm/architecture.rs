@@ -1,24 +1,24 @@
-//! The processors that guests have: what QEMU and Debian call them, and how their guests speak.
+//! The processors of guests: their names in QEMU and Debian, and the serial ports of their guests.
 //!
-//! What does not belong here: which kernels there are (see [`super::kernel`]).
+//! What does not belong here: the kernels (see [`super::kernel`]).
 
 use crate::{LabError, Result, iowhy};
 use std::path::PathBuf;
 
-/// What ends the names of kernel lines for aarch64: `6.1-arm64`.
+/// The suffix of kernel lines for aarch64: `6.1-arm64`.
 pub const ARM64_SUFFIX: &str = "-arm64";
 
 /// The processor of a guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Architecture {
-    /// This machine's own programs run in such a guest.
+    /// x86-64: this machine's own programs run in such a guest.
     X86_64,
-    /// Programs come from Debian's packages, iowhy from `scripts/cross`.
+    /// aarch64: programs come from Debian's packages, iowhy from `scripts/cross`.
     Aarch64,
 }
 
 impl Architecture {
-    /// Debian's name of it.
+    /// Returns Debian's name of it.
     pub fn debian(self) -> &'static str {
         match self {
             Architecture::X86_64 => "amd64",
@@ -63,7 +63,7 @@ impl Architecture {
     /// The binary that a guest runs. `IOWHY_BIN_ARM64` names that for aarch64.
     ///
     /// # Errors
-    /// When there is none.
+    /// Fails if there is none.
     pub fn iowhy(self) -> Result<PathBuf> {
         match self {
             Architecture::X86_64 => iowhy::binary(),

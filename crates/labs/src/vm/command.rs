@@ -1,4 +1,4 @@
-//! `cargo lab vm`: a command in a guest, for trying things by hand.
+//! `cargo lab vm`: a command in a guest, for manual tests.
 
 use super::{DiskLimits, Guest, GuestDisk, Kernel};
 use crate::error::Context;
@@ -50,7 +50,7 @@ fn disk(text: &str) -> std::result::Result<GuestDisk, String> {
     Ok(GuestDisk::memory(name, mib << 20).limited(DiskLimits::iops(iops)))
 }
 
-/// Runs it; the answer is the command's exit code.
+/// Runs it, and returns the command's exit code.
 pub fn run(settings: &GuestSettings, say: &mut dyn FnMut(&str)) -> Result<ExitCode> {
     if let Some(out) = settings.out.as_ref().filter(|out| out.exists()) {
         return Err(LabError::failed(format!("make {}", out.display()), "it exists"));

@@ -24,20 +24,20 @@ impl<W: Write> Archive<W> {
         Archive { to, inode: 0, known: BTreeSet::new() }
     }
 
-    /// Adds `from` as `path`, with the directories above it; what is there already stays.
+    /// Adds `from` as `path`, with the directories above it; existing ones stay.
     pub fn file(&mut self, path: &Path, from: &Path) -> io::Result<()> {
         let mode = REGULAR | (fs::metadata(from)?.permissions().mode() & 0o777);
         let content = fs::read(from)?;
         self.entry(path, mode, &content)
     }
 
-    /// Adds what `from` holds as `path`, which may be run.
+    /// Adds the content of `from` as `path`, executable.
     pub fn program(&mut self, path: &Path, from: &Path) -> io::Result<()> {
         let content = fs::read(from)?;
         self.entry(path, REGULAR | 0o755, &content)
     }
 
-    /// Adds a file with that content, which may be run.
+    /// Adds a file with that content, executable.
     pub fn text(&mut self, path: &Path, content: &str) -> io::Result<()> {
         self.entry(path, REGULAR | 0o755, content.as_bytes())
     }
@@ -61,7 +61,7 @@ impl<W: Write> Archive<W> {
         Ok(())
     }
 
-    /// Adds everything below `folder` as it lies below `path`.
+    /// Adds everything below `folder` at the same place below `path`.
     pub fn tree(&mut self, path: &Path, folder: &Path) -> io::Result<()> {
         for entry in fs::read_dir(folder)? {
             let entry = entry?;

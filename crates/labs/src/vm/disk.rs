@@ -1,11 +1,11 @@
-//! A guest's disks. What makes them slow or sick lies outside the guest, where its kernel cannot
-//! see it: QEMU's throttling, and nbdkit's filters.
+//! A guest's disks. The causes of their slowness or errors lie outside the guest, invisible to its
+//! kernel: QEMU's throttling, and nbdkit's filters.
 
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What a disk may not exceed. 0 is no limit.
+/// The limits of a disk. 0 is no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DiskLimits {
     /// I/Os per second.
@@ -14,27 +14,27 @@ pub struct DiskLimits {
     pub bytes: u64,
     /// I/Os per second in a burst, until `iops_burst_seconds` of them are used up.
     pub iops_burst: u64,
-    /// How long a burst may last, seconds.
+    /// The length of a burst, seconds.
     pub iops_burst_seconds: u64,
 }
 
 impl DiskLimits {
-    /// So many I/Os per second.
+    /// Limits it to so many I/Os per second.
     pub fn iops(iops: u64) -> DiskLimits {
         DiskLimits { iops, ..DiskLimits::default() }
     }
 
-    /// So many bytes per second.
+    /// Limits it to so many bytes per second.
     pub fn bytes(bytes: u64) -> DiskLimits {
         DiskLimits { bytes, ..DiskLimits::default() }
     }
 
-    /// With bursts: `iops` for that many seconds, as clouds sell them.
+    /// Adds bursts: `iops` for that many seconds, as clouds sell them.
     pub fn burst(self, iops: u64, seconds: u64) -> DiskLimits {
         DiskLimits { iops_burst: iops, iops_burst_seconds: seconds, ..self }
     }
 
-    /// As options of a QEMU drive.
+    /// Formats the limits as options of a QEMU drive.
     pub(super) fn options(self) -> String {
         let mut text = String::new();
         for (name, value) in [
@@ -50,7 +50,7 @@ impl DiskLimits {
         text
     }
 
-    /// As arguments of QMP's `block_set_io_throttle`.
+    /// Formats the limits as arguments of QMP's `block_set_io_throttle`.
     pub(super) fn arguments(self, disk: &str) -> Value {
         let mut arguments = json!({
             "device": disk, "bps": self.bytes, "bps_rd": 0, "bps_wr": 0,
@@ -64,7 +64,7 @@ impl DiskLimits {
     }
 }
 
-/// How the guest sees a disk.
+/// The bus of a disk in the guest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Bus {
     /// `vda`, `vdb` …
@@ -74,12 +74,13 @@ pub enum Bus {
     Nvme,
     /// `sda` …, a rotating SATA disk behind a SCSI host bus adapter.
     Scsi,
-    /// `sda` …, an ATA disk at a port of the machine's own, with SMART. Cloud kernels have no AHCI.
+    /// `sda` …, an ATA disk at a port of the machine itself, with SMART. Cloud kernels have no
+    /// AHCI.
     Ata,
 }
 
 impl Bus {
-    /// The modules that show the guest such a disk.
+    /// Returns the modules that such a disk needs in the guest.
     pub(super) fn modules(self) -> &'static [&'static str] {
         match self {
             Bus::Virtio => &[],
@@ -90,10 +91,10 @@ impl Bus {
     }
 }
 
-/// Where a disk's bytes are.
+/// The storage of a disk's bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Bytes {
-    /// A file of that size that holds nothing yet, gone with the guest.
+    /// An empty file of that size, removed with the guest.
     Fresh(u64),
     /// A file that the guest reads and writes.
     Image(PathBuf),
@@ -113,7 +114,7 @@ pub struct GuestDisk {
 }
 
 impl GuestDisk {
-    /// An empty disk of `bytes`, gone with the guest, found there as `/dev/disk/NAME`. Names have
+    /// Makes an empty disk of `bytes`, removed with the guest, `/dev/disk/NAME` there. Names have
     /// 20 characters at most.
     pub fn memory(name: &str, bytes: u64) -> GuestDisk {
         GuestDisk::new(name, Bytes::Fresh(bytes))
@@ -134,8 +135,8 @@ impl GuestDisk {
         GuestDisk::new(name, Bytes::Nbdkit(arguments))
     }
 
-    /// An empty disk whose write cache takes `flush` to empty. Each read and write costs the host a
-    /// process, some milliseconds: it is for a few of them.
+    /// Makes an empty disk whose write cache takes `flush` to empty. Each read and write costs the
+    /// host a process, some milliseconds: it is meant for a few of them.
     pub fn slow_to_flush(name: &str, bytes: u64, flush: Duration) -> GuestDisk {
         let served = [
             "eval".to_owned(),
@@ -164,24 +165,24 @@ impl GuestDisk {
         }
     }
 
-    /// The same, as an NVMe disk.
+    /// Makes it an NVMe disk.
     pub fn nvme(self) -> GuestDisk {
         GuestDisk { bus: Bus::Nvme, ..self }
     }
 
-    /// The same, as a rotating SATA disk behind a SCSI adapter. Guests find it by the kernel's name
-    /// alone.
+    /// Makes it a rotating SATA disk behind a SCSI adapter. Guests find it only by the kernel's
+    /// name.
     pub fn scsi(self) -> GuestDisk {
         GuestDisk { bus: Bus::Scsi, ..self }
     }
 
-    /// The same, as the first ATA disk of the machine, of which there can be one. Guests find it by
-    /// the kernel's name alone.
+    /// Makes it the first ATA disk of the machine, of which there can be one. Guests find it only
+    /// by the kernel's name.
     pub fn ata(self) -> GuestDisk {
         GuestDisk { bus: Bus::Ata, ..self }
     }
 
-    /// The same, within limits that QEMU holds; [`super::RunningGuest::limit`] changes them.
+    /// Limits it by QEMU; [`super::RunningGuest::limit`] changes the limits.
     pub fn limited(self, limits: DiskLimits) -> GuestDisk {
         GuestDisk { limits, ..self }
     }

@@ -1,4 +1,4 @@
-//! One guest: what it is made of, its run, and what comes back.
+//! One guest: its parts, its run, and its results.
 
 use super::cpio::Archive;
 use super::disk::{DiskLimits, GuestDisk};
@@ -16,16 +16,16 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// What a guest says first, and a second later by its own clock.
+/// The words that a guest prints first, and a second later by its own clock.
 const UP: &str = "up";
 const TICKED: &str = "ticked";
-/// A second of the guest is longer than this, however late the host heard of its beginning.
+/// The least length of a guest's second, even if the host learned late of its beginning.
 const LEAST_SECOND: Duration = Duration::from_millis(600);
-/// What a guest with a system says five seconds later: its services have time limits.
+/// The word that a guest with a system prints five seconds later: its services have time limits.
 const STEADY: &str = "steady";
 const LEAST_FIVE_SECONDS: Duration = Duration::from_millis(4200);
 const MOST_FIVE_SECONDS: Duration = Duration::from_secs(9);
-/// How often it is started until it says so, and keeps to time.
+/// Starts at most, until it prints these words in time.
 const STARTS: u32 = 5;
 
 /// A guest that has not been started.
@@ -43,7 +43,7 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// One with two CPUs, 2 GiB of memory, and iowhy.
+    /// Makes a guest with two CPUs, 2 GiB of memory, and iowhy.
     pub fn new(kernel: Kernel) -> Guest {
         Guest {
             kernel,
@@ -58,51 +58,51 @@ impl Guest {
         }
     }
 
-    /// With one more disk.
+    /// Adds a disk.
     pub fn disk(mut self, disk: GuestDisk) -> Guest {
         self.disks.push(disk);
         self
     }
 
-    /// With a module loaded before the command runs; parameters may follow its name.
+    /// Loads a module before the command runs; parameters may follow its name.
     pub fn module(mut self, module: &str) -> Guest {
         self.modules.push(module.to_owned());
         self
     }
 
-    /// With one more argument for the kernel: `lockdown=confidentiality`.
+    /// Adds an argument for the kernel: `lockdown=confidentiality`.
     pub fn argument(mut self, argument: &str) -> Guest {
         self.arguments.push(argument.to_owned());
         self
     }
 
-    /// With a program or file of this machine, and its libraries, at `path`.
+    /// Adds a program or file of this machine, and its libraries, at `path`.
     pub fn file(mut self, path: impl Into<PathBuf>, from: impl Into<PathBuf>) -> Guest {
         self.files.push((path.into(), from.into()));
         self
     }
 
-    /// Goes on in the Debian of this image ([`super::system`]), which it changes: the command runs
-    /// as a service there. Files that were given paths below `/guest` are in `/run/guest`.
+    /// Boots the Debian of this image ([`super::system`]), and changes it: the command runs as a
+    /// service there. Files that were given paths below `/guest` are in `/run/guest`.
     pub fn system(mut self, image: impl Into<PathBuf>) -> Guest {
         self.goes_on = true;
-        // How fast the CPU's own counter counts is found out at the start, wrongly if this machine
-        // is busy then; this clock has a fixed frequency.
+        // The frequency of the CPU's own counter is calibrated at the start, wrongly if this
+        // machine is busy then; this clock has a fixed frequency.
         self.arguments.push("clocksource=acpi_pm".to_owned());
         self.disk(GuestDisk::image(super::system::DISK, image))
     }
 
-    /// With so much memory.
+    /// Sets its memory in MiB.
     pub fn memory(self, mib: u64) -> Guest {
         Guest { memory_mib: mib, ..self }
     }
 
-    /// With so many CPUs.
+    /// Sets the number of its CPUs.
     pub fn cpus(self, cpus: u32) -> Guest {
         Guest { cpus, ..self }
     }
 
-    /// Killed when it takes longer than that.
+    /// Sets the time after which it is killed.
     pub fn patience(self, patience: Duration) -> Guest {
         Guest { patience, ..self }
     }
@@ -112,7 +112,7 @@ impl Guest {
         self.run_saying(command, &mut |_line| ())
     }
 
-    /// The same; each line that the guest says goes to `say` as it comes.
+    /// Runs `command` as [`Guest::run`]; each line that the guest prints goes to `say` as it comes.
     pub fn run_saying(&self, command: &str, say: &mut dyn FnMut(&str)) -> Result<GuestOutcome> {
         let mut running = self.start(command)?;
         while let Some(line) = running.line()? {
@@ -122,9 +122,9 @@ impl Guest {
     }
 
     /// Starts it, and waits until it is up. Emulated, some kernels crash now and then before they
-    /// are, and where the host is busy while the guest finds out how fast its clock counts, that
-    /// may run several times too fast, so that every time limit in the guest is too short: then
-    /// once more.
+    /// are, and if the host is busy while the guest calibrates its clock, that may run several
+    /// times too fast, so that every time limit in the guest is too short: then it is started once
+    /// more.
     pub fn start(&self, command: &str) -> Result<RunningGuest> {
         let mut failure = None;
         for _ in 0..STARTS {
@@ -178,8 +178,8 @@ impl Guest {
         })
     }
 
-    /// Writes the guest's first file system: what all guests share, the kernel's modules, its own
-    /// part.
+    /// Writes the guest's first file system: the part that all guests share, the kernel's modules,
+    /// its own part.
     fn pack(&self, path: &Path, command: &str) -> Result<()> {
         let action = || format!("write {}", path.display());
         let base = userland::base(self.kernel.architecture)?;
@@ -261,7 +261,7 @@ impl RunningGuest {
         Ok(())
     }
 
-    /// Fails if it says `word` earlier or later than that from now.
+    /// Fails if it prints `word` earlier or later than that from now.
     fn keeps_time(&mut self, word: &str, least: Duration, most: Duration) -> Result<()> {
         let begun = Instant::now();
         self.wait_for(word)?;
@@ -273,7 +273,7 @@ impl RunningGuest {
         Err(self.failed(&format!("its clock runs too {how}: {word:?} after {took:?}")))
     }
 
-    /// The next line that the guest says; `None` once it has ended.
+    /// Returns the next line that the guest prints; `None` once it has ended.
     pub fn line(&mut self) -> Result<Option<String>> {
         let left = self.deadline.saturating_duration_since(Instant::now());
         match self.lines.recv_timeout(left) {
@@ -287,12 +287,12 @@ impl RunningGuest {
         }
     }
 
-    /// Waits until the guest says a line that holds `text`.
+    /// Waits until the guest prints a line that contains `text`.
     pub fn wait_for(&mut self, text: &str) -> Result<()> {
         self.wait_saying(text, &mut |_line| ())
     }
 
-    /// The same; each line until then goes to `say` as it comes.
+    /// Waits as [`RunningGuest::wait_for`]; each line until then goes to `say` as it comes.
     pub fn wait_saying(&mut self, text: &str, say: &mut dyn FnMut(&str)) -> Result<()> {
         while let Some(line) = self.line()? {
             say(&line);
@@ -303,7 +303,7 @@ impl RunningGuest {
         Err(self.failed(&format!("it ended and never said {text:?}")))
     }
 
-    /// What it has said until now and nobody has waited for.
+    /// Returns its output so far that nobody has waited for.
     pub fn heard(&mut self) -> String {
         let new: Vec<String> = self.lines.try_iter().collect();
         for line in &new {
@@ -328,7 +328,7 @@ impl RunningGuest {
         self.signal(disk, Signal::STOP)
     }
 
-    /// Lets a disk go on that hangs.
+    /// Lets a disk continue that hangs.
     pub fn resume(&mut self, disk: &str) -> Result<()> {
         self.signal(disk, Signal::CONT)
     }
@@ -362,7 +362,7 @@ impl RunningGuest {
         }
     }
 
-    /// A failure of the guest itself, with the end of what it and its kernel said.
+    /// Returns a failure of the guest itself, with the end of its and its kernel's output.
     fn failed(&self, cause: &str) -> LabError {
         let mut text = cause.to_owned();
         for (what, content) in [
@@ -383,21 +383,21 @@ impl RunningGuest {
     }
 }
 
-/// What a guest left.
+/// The results of a guest.
 #[derive(Debug)]
 pub struct GuestOutcome {
     /// Its command's exit code.
     pub status: i32,
-    /// What it wrote to its standard output and error.
+    /// Its standard output and error.
     pub said: String,
-    /// How long it took from the start of QEMU until the guest's first program ran.
+    /// The time from the start of QEMU until the guest's first program ran.
     pub booted: Duration,
     out: PathBuf,
     _folder: TempDir,
 }
 
 impl GuestOutcome {
-    /// What it left in `/out`; gone with this value.
+    /// Returns the folder with its files of `/out`; removed with this value.
     pub fn out(&self) -> &Path {
         &self.out
     }

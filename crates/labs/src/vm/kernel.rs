@@ -1,5 +1,5 @@
-//! Which kernels there are guests of, and how they are fetched: Debian's, through apt, the newest
-//! of each line. Nothing of them is ever committed.
+//! The kernels of guests, and the way to fetch them: Debian's, through apt, the newest of each
+//! line. Nothing of them is ever committed.
 
 use super::apt::Suite;
 use super::architecture::Architecture;
@@ -13,12 +13,12 @@ use std::path::{Path, PathBuf};
 /// A line of kernels that is tested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelLine {
-    /// What it is called: `6.1`; the newest of all is `sid`.
+    /// Its name: `6.1`; the newest of all is `sid`.
     pub name: &'static str,
-    /// Whose kernels.
+    /// The processor of its kernels.
     pub architecture: Architecture,
     suite: &'static str,
-    /// What its packages' names begin with; a digit follows.
+    /// The prefix of its packages' names; a digit follows.
     prefix: &'static str,
 }
 
@@ -44,8 +44,8 @@ const fn line(
 }
 
 impl KernelLine {
-    /// What ends its packages' names: the flavour that is small and has everything that a virtual
-    /// machine has.
+    /// Returns the suffix of its packages' names: the flavour that is small and has everything for
+    /// a virtual machine.
     fn flavour(&self) -> String {
         format!("-cloud-{}", self.architecture.debian())
     }
@@ -78,7 +78,7 @@ pub struct Kernel {
     pub name: &'static str,
     /// The processor that it runs on.
     pub architecture: Architecture,
-    /// What it calls itself: `6.1.0-56-cloud-amd64`.
+    /// Its own release name: `6.1.0-56-cloud-amd64`.
     pub release: String,
     /// The image that is started.
     pub image: PathBuf,
@@ -87,9 +87,9 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// The newest kernel of a line: `5.10`, `6.1`, `6.12`, `sid`, or a version of sid's such as
-    /// `7.2`. It is fetched once a day at most. Where the mirror cannot be reached, one that was
-    /// fetched before will do, and `say` is told.
+    /// Returns the newest kernel of a line: `5.10`, `6.1`, `6.12`, `sid`, or a version of sid's
+    /// such as `7.2`. It is fetched once a day at most. If the mirror cannot be reached, one that
+    /// was fetched before is used, and `say` is told.
     pub fn fetch(name: &str, say: &mut dyn FnMut(&str)) -> Result<Kernel> {
         let line = line_of(name)?;
         let _lock = super::lock_cache()?;
@@ -156,7 +156,7 @@ fn numbers(name: &str) -> Vec<u64> {
     name.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse().ok()).collect()
 }
 
-/// Makes what `folder` keeps of the package, unless it is there.
+/// Makes the folder's files from the package, unless they exist.
 fn prepare(
     line: KernelLine,
     suite: &Suite,
@@ -175,7 +175,7 @@ fn prepare(
     let _absent = fs::remove_dir_all(&new);
     let unpacked = new.join("unpacked");
     fs::create_dir_all(&unpacked).context(|| format!("make {}", unpacked.display()))?;
-    // Newer packages are split; the one that is named for the image holds nothing.
+    // Newer packages are split; the one that is named for the image has no files.
     let is_part = |name: &String| {
         ["linux-binary-", "linux-modules-"].iter().any(|prefix| name.starts_with(prefix))
     };
@@ -189,7 +189,7 @@ fn prepare(
     kept(line, folder)
 }
 
-/// Takes image and modules out of what was unpacked.
+/// Takes image and modules out of the unpacked package.
 fn keep(release: &str, unpacked: &Path, folder: &Path) -> Result<()> {
     let modules = ["lib/modules", "usr/lib/modules"]
         .map(|place| unpacked.join(place).join(release))
@@ -237,7 +237,7 @@ fn keep_modules(release: &str, modules: &Path, folder: &Path) -> Result<()> {
     fs::remove_dir_all(&root).context(|| format!("remove {}", root.display()))
 }
 
-/// What an earlier run kept.
+/// Returns the kernel that an earlier run kept.
 fn kept(line: KernelLine, folder: &Path) -> Result<Kernel> {
     let note = folder.join("release");
     let release =

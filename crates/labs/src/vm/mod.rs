@@ -28,7 +28,7 @@
 //! | [`guest`] | starting one, talking to QEMU, what comes back |
 //! | [`command`] | `cargo lab vm` |
 //!
-//! What does not belong here: what is tested in guests.
+//! What does not belong here: the tests in guests.
 
 mod apt;
 pub mod architecture;
@@ -52,7 +52,7 @@ use rustix::fs::FlockOperation;
 use std::fs::File;
 use std::path::PathBuf;
 
-/// Where kernels and userlands are kept: outside the repository.
+/// Returns the cache of kernels and userlands: outside the repository.
 pub fn cache() -> Result<PathBuf> {
     crate::cache::folder("guests")
 }

@@ -12,16 +12,16 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The disk that takes back what a guest leaves.
+/// The disk that receives a guest's results.
 pub const OUT: &str = "iowhy-out";
 const OUT_BYTES: u64 = 4 << 30;
-/// What every kernel is told: no console but the log's, an end instead of a hang, nothing that
-/// takes time without KVM, and no change of its mind about the clock, which patches code that runs.
+/// The arguments of every kernel: no console but the log's, an end instead of a hang, nothing that
+/// takes time without KVM, and no later change of the clock, which patches code that runs.
 const KERNEL_ARGUMENTS: &str = "loglevel=5 panic=-1 mitigations=off audit=0 \
     apparmor=0 selinux=0 cgroup_no_v1=all psi=1 rcupdate.rcu_expedited=1 cryptomgr.notests=1 \
     random.trust_cpu=on raid=noautodetect tsc=reliable";
 
-/// What one QEMU is started with.
+/// The settings of one QEMU.
 pub struct Machine<'a> {
     pub kernel: &'a Kernel,
     pub folder: &'a Path,
@@ -33,7 +33,7 @@ pub struct Machine<'a> {
 }
 
 impl Machine<'_> {
-    /// Starts it. What the guest says comes from its standard output.
+    /// Starts it. The guest's output is its standard output.
     pub fn start(&self) -> Result<Child> {
         let out = self.folder.join("out.tar");
         fresh(&out, OUT_BYTES)?;
@@ -43,8 +43,7 @@ impl Machine<'_> {
         command.args(["--pdeathsig", "KILL", "--"]).arg(command::find(architecture.qemu())?);
         command
             .args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"])
-            // With a thread for each CPU, a kernel that changes its own code may run what was there
-            // before.
+            // With a thread for each CPU, a kernel that changes its own code may run the old code.
             .args(["-accel", "tcg,thread=single"])
             .args(architecture.machine())
             .args(["-smp", &self.cpus.to_string(), "-m", &self.memory_mib.to_string()])
@@ -98,7 +97,7 @@ impl Machine<'_> {
             file.replace(',', ",,"),
             disk.limits.options()
         );
-        // So the kernel names a SATA disk that an adapter translates.
+        // The kernel gives this name to a SATA disk that an adapter translates.
         let rotating = "vendor=ATA,product=ST4000NM0033,rotation_rate=7200";
         let devices = match disk.bus {
             Bus::Virtio => vec![format!("virtio-blk-pci,drive={name},serial={name}")],
@@ -113,7 +112,7 @@ impl Machine<'_> {
         Ok(["-drive".to_owned(), drive].into_iter().chain(devices).collect())
     }
 
-    /// Starts what serves the disk's bytes, where that is a program of its own.
+    /// Starts the server of the disk's bytes, if it is a separate program.
     pub fn serve(&self, disk: &GuestDisk) -> Result<Option<Child>> {
         let Bytes::Nbdkit(arguments) = &disk.bytes else { return Ok(None) };
         let socket = self.socket(disk);
@@ -139,12 +138,12 @@ impl Machine<'_> {
     }
 }
 
-/// What QEMU calls the controller of an NVMe disk.
+/// Returns QEMU's name for the controller of an NVMe disk.
 fn controller(disk: &str) -> String {
     format!("{disk}-controller")
 }
 
-/// A file of that size that takes no room yet.
+/// Makes a sparse file of that size.
 fn fresh(path: &Path, bytes: u64) -> Result<()> {
     let file = File::create(path).context(|| format!("make {}", path.display()))?;
     file.set_len(bytes).context(|| format!("size {}", path.display()))

@@ -1,7 +1,7 @@
 //! A Debian with systemd for guests: its root file system on a disk, which outlives the guest, so
-//! that a guest can be killed and started again with what its disk had.
+//! that a guest can be killed and started again with the data of its disk.
 //!
-//! What does not belong here: what is installed in it, which is up to the guest's command.
+//! What does not belong here: the packages in it, which are up to the guest's command.
 
 use crate::error::Context;
 use crate::{Result, command, machine};
@@ -9,9 +9,9 @@ use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// The name of the disk that a guest goes on from.
+/// The name of the disk that a guest boots from.
 pub const DISK: &str = "system";
-/// The release, and how large its disk is: what it holds takes a quarter of it.
+/// The release, and the size of its disk: its files take a quarter of it.
 const SUITE: &str = "bookworm";
 const BYTES: u64 = 1200 << 20;
 
@@ -24,7 +24,7 @@ pub fn fresh(folder: &Path) -> Result<PathBuf> {
     Ok(copy)
 }
 
-/// The image that is kept; made the first time.
+/// Returns the image that is kept; made the first time.
 fn image() -> Result<PathBuf> {
     let _lock = super::lock_cache()?;
     let folder = super::cache()?;

@@ -14,7 +14,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What a guest can run.
+/// The programs of a guest.
 const PROGRAMS: &[&str] = &[
     // The shell and what its scripts use.
     "bash",
@@ -123,7 +123,7 @@ const PROGRAMS: &[&str] = &[
     "fio",
 ];
 
-/// Where a guest of another processor has its programs from: packages, of this suite.
+/// Packages with the programs of a guest of another processor, of this suite.
 const PACKAGES: &[&str] = &[
     "bash",
     "blktrace",
@@ -154,7 +154,7 @@ const NOT_NEEDED: &[&str] = &["usr/share/doc", "usr/share/man", "usr/share/local
 /// Programs that busybox has for a guest.
 const OF_BUSYBOX: &[&str] = &["poweroff", "vi", "less", "top", "hexdump", "mdev"];
 
-/// What programs read or load without being linked to it.
+/// Files that programs read or load without being linked to them.
 const FILES: &[&str] = &["/etc/mke2fs.conf", "/lib/x86_64-linux-gnu/libgcc_s.so.1"];
 
 /// perl's own modules.
@@ -172,7 +172,7 @@ pub fn base(architecture: Architecture) -> Result<PathBuf> {
     }
 }
 
-/// Of packages: unpacked once.
+/// Makes the part of packages, unpacked once.
 fn packaged_base(architecture: Architecture) -> Result<PathBuf> {
     let mut hasher = DefaultHasher::new();
     (include_str!("userland.rs"), include_str!("init.sh")).hash(&mut hasher);
@@ -196,7 +196,7 @@ fn packaged_base(architecture: Architecture) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Removes what was made of other programs.
+/// Removes the parts that were made of other programs.
 fn forget(folder: &Path, start: &str) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().starts_with(start) {
@@ -285,7 +285,7 @@ fn write_folders(archive: &mut Archive<BufWriter<File>>) -> io::Result<()> {
     Ok(())
 }
 
-/// What no program of this machine or package is, and the end.
+/// Writes the files that are no program of this machine or a package, and the end.
 fn write_rest(mut archive: Archive<BufWriter<File>>) -> io::Result<()> {
     for name in OF_BUSYBOX {
         archive.link(&Path::new("/usr/bin").join(name), Path::new("busybox"))?;
@@ -299,7 +299,7 @@ fn write_rest(mut archive: Archive<BufWriter<File>>) -> io::Result<()> {
     archive.finish()?.flush()
 }
 
-/// Where a guest has what this machine has at `path`: only below /usr.
+/// Returns the guest's path of `path` on this machine: only below /usr.
 fn merged(path: &Path) -> PathBuf {
     let below = path.strip_prefix("/").unwrap_or(path);
     let first = below.components().next().map(|part| part.as_os_str().to_owned());
@@ -310,7 +310,7 @@ fn merged(path: &Path) -> PathBuf {
     }
 }
 
-/// Adds `from` as `path`, with its libraries. Debugging information stays here: a guest would only
+/// Adds `from` as `path`, with its libraries, without debugging information: a guest would only
 /// take longer to start.
 pub fn add<W: Write>(archive: &mut Archive<W>, path: &Path, from: &Path) -> Result<()> {
     let action = || format!("pack {}", from.display());
@@ -328,7 +328,7 @@ pub fn add<W: Write>(archive: &mut Archive<W>, path: &Path, from: &Path) -> Resu
 fn libraries_of<'a>(programs: impl Iterator<Item = &'a PathBuf>) -> Result<BTreeSet<PathBuf>> {
     let mut command = Command::new(command::find("ldd")?);
     command.args(programs);
-    // It complains of static programs, and names the others' libraries all the same.
+    // It reports static programs as errors, but still lists the others' libraries.
     let output = command.output().context(|| "run ldd".to_owned())?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let paths = text.lines().filter_map(|line| {

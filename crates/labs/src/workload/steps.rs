@@ -1,9 +1,9 @@
-//! A load that does the same in every step and says when it is ready and done, so that several
+//! A load that does the same in every step and prints when it is ready and done, so that several
 //! tools can observe all of it, and nothing else.
 //!
-//! It prints `ready`, waits for a line that says in how many milliseconds, does its steps, prints
-//! `done` and lives until its standard input ends: tools that read /proc when their interval is
-//! over must still find it.
+//! It prints `ready`, waits for a line with a number of milliseconds, does its steps in that time,
+//! prints `done` and lives until its standard input ends: tools that read /proc at the end of their
+//! interval must still find it.
 
 use super::{AlignedMemory, PAGE, open_direct};
 use crate::error::Context;
@@ -16,14 +16,14 @@ use std::time::{Duration, Instant};
 
 /// Pages of the file that is read and written past the page cache.
 const PAGES: u64 = 4096;
-/// Steps after which something is appended through the page cache and synced.
+/// Steps after which data is appended through the page cache and synced.
 const SYNC_EVERY: u64 = 8;
 /// Bytes that are appended then.
 const APPENDED: usize = 16 << 10;
 /// Steps after which a file is opened, and one that does not exist.
 const OPEN_EVERY: u64 = 4;
 
-/// What so many steps do.
+/// The I/O of a number of steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StepTotals {
     /// Direct reads of a page, and as many direct writes.
@@ -35,7 +35,7 @@ pub struct StepTotals {
 }
 
 impl StepTotals {
-    /// What `steps` do.
+    /// Returns the I/O of `steps`.
     pub fn by(steps: u64) -> StepTotals {
         let each = |every| steps.div_ceil(every);
         StepTotals { direct: steps, syncs: each(SYNC_EVERY), opens: each(OPEN_EVERY) }

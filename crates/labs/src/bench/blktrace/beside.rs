@@ -9,10 +9,10 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// One capture and how it is compared.
+/// One capture, and the settings of its comparison.
 struct Case {
     title: String,
-    /// Where the tools are run.
+    /// The folder in which the tools run.
     folder: PathBuf,
     /// The input.
     names: Vec<String>,
@@ -189,7 +189,7 @@ impl Case {
         btt.current_dir(work).args(["-i", "dump", "-o", "btt"]);
         command::output_of(btt)?;
         let theirs = work.join("btt.avg");
-        // It writes no file if there is nothing to report.
+        // btt writes no file if there is nothing to report.
         OpenOptions::new()
             .append(true)
             .create(true)

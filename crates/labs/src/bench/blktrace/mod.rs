@@ -56,10 +56,10 @@ pub struct MadeCapture {
 }
 
 impl MadeCapture {
-    /// Writes it.
+    /// Writes the capture.
     ///
     /// # Errors
-    /// The folder cannot be made or written.
+    /// Fails if the folder cannot be made or written.
     pub fn write(&self) -> Result<()> {
         let mix = if self.plain { Mix::Plain } else { Mix::Rich };
         let (events, devices, cpus) = (self.events, self.devices, self.cpus);

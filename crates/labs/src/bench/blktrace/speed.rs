@@ -12,7 +12,7 @@ use std::path::Path;
 const TEXT_GOAL: f64 = 10.0;
 /// `iowhy stages` is to take at most this many times the time of reading the bytes.
 const READING_GOAL: f64 = 3.0;
-/// Anonymous memory that is never to be passed, bytes.
+/// Anonymous memory at most, bytes.
 const MEMORY_GOAL: u64 = 64 << 20;
 
 /// Makes the capture, measures every program on it, and gives the table.
@@ -52,7 +52,7 @@ fn size(folder: &Path) -> Result<u64> {
     Ok(bytes)
 }
 
-/// Everything that is measured. A program's output may be the next one's input.
+/// Returns the measured programs. A program's output may be the next one's input.
 fn programs(names: &[String]) -> Result<Vec<TimedCommand>> {
     let iowhy = iowhy::binary()?;
     let (blkparse, btt, cat) =

@@ -17,9 +17,9 @@ use std::time::Duration;
 /// open. Perl is part of every Debian and can call bpf(2); this script ends with its input.
 const HOLD_STATS: &str = include_str!("../../../programs/hold_stats.pl");
 
-/// How often the time to the first record is measured.
+/// Measurements of the time to the first record.
 const FIRST_RECORDS: usize = 5;
-/// Seconds of the load in which a watch finds what it can afford.
+/// Seconds of the load in which a watch finds its level.
 const SETTLES: u64 = 3;
 
 /// One BPF program's figures.
@@ -55,18 +55,18 @@ pub struct CostAccount {
     pub within: CountedPrograms,
 }
 
-/// What a watch cost while the kernel counted its programs.
+/// The cost of a watch while the kernel counted its programs.
 #[derive(Clone, Debug, Default)]
 pub struct CountedPrograms {
     pub programs: Vec<ProgramCost>,
-    /// I/Os meanwhile.
+    /// I/Os in that time.
     pub ios: u64,
-    /// CPU time of iowhy's own process meanwhile, nanoseconds.
+    /// CPU time of iowhy's own process in that time, nanoseconds.
     pub own_ns: f64,
 }
 
 impl CountedPrograms {
-    /// What all programs took for each I/O, nanoseconds.
+    /// Returns the time of all programs for each I/O, nanoseconds.
     pub fn ns_per_io(&self) -> f64 {
         let all: u64 = self.programs.iter().map(|program| program.nanoseconds).sum();
         all as f64 / self.ios.max(1) as f64
@@ -99,7 +99,7 @@ impl CostAccount {
         let recorded = command::output_of(record);
         let _ended = fio.wait();
         recorded?;
-        // A request's start can lie before the watch; what began after it is what counts.
+        // A request's start can lie before the watch; only those that began after it count.
         let first = RecordedTotals::from_folder(&output)?.first_ns;
         self.first_record_ms.extend(first.map(|first| first.saturating_sub(started) as f64 / 1e6));
         Ok(())
@@ -137,7 +137,7 @@ impl CostAccount {
     }
 }
 
-/// Has the kernel count the programs of a watch, from when it has found its level.
+/// Has the kernel count the programs of a watch, from the time at which it has found its level.
 fn counted(
     variant: Variant,
     scratch: &Scratch,

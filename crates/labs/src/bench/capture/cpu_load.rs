@@ -15,10 +15,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
-/// Calls between two looks at whether to stop.
+/// Calls between two checks of the stop flag.
 const CALLS_AT_ONCE: u64 = 1000;
 
-/// What the threads do, without a pause.
+/// The work of the threads, without a pause.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CpuLoad {
     /// One thread calls getppid(2), the cheapest system call.
@@ -78,7 +78,7 @@ impl CpuLoad {
 fn stay_on_first_cpu() -> bool {
     let mut first = CpuSet::new();
     first.set(0);
-    // Where that is not permitted, the load is what it is on two CPUs.
+    // If it is not permitted, the load runs on two CPUs.
     let _ = sched_setaffinity(None, &first);
     true
 }

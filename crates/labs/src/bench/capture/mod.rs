@@ -41,23 +41,23 @@ pub struct CostSettings {
 struct VariantFigures {
     /// I/Os per second, wall time.
     iops: f64,
-    /// The same while nothing watched, just before and just after.
+    /// The same without a watcher, just before and just after.
     base_iops: f64,
     /// CPU time of the whole machine for each I/O, nanoseconds.
     cpu_ns: f64,
-    /// The same while nothing watched.
+    /// The same without a watcher.
     base_cpu_ns: f64,
     /// Busy CPU time of the whole machine, 0 to 1.
     busy: f64,
     /// CPU time of the watcher's own process, in CPUs.
     watcher: f64,
-    /// Bytes that the watcher left on disk for each I/O.
+    /// Bytes of the watcher's files for each I/O.
     bytes_per_io: f64,
     /// Requests that the watcher reports as lost.
     lost: u64,
 }
 
-/// What is watched.
+/// The load that is watched.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum WatchedLoad {
     Reads(ReadSpeed),
@@ -72,7 +72,7 @@ impl WatchedLoad {
         }
     }
 
-    /// What is compared while this load runs.
+    /// Returns the variants that are compared while this load runs.
     fn variants(self) -> &'static [Variant] {
         match self {
             WatchedLoad::Reads(ReadSpeed::Full) => Variant::ALL,
@@ -100,7 +100,7 @@ struct CostRow {
     rounds: Vec<VariantFigures>,
 }
 
-/// Everything that was measured.
+/// All results of the measurement.
 struct CostMeasured {
     rows: Vec<CostRow>,
     /// Each load, with fio's command line if it has one.
@@ -118,7 +118,7 @@ impl Benchmark for CostSettings {
 
     fn measure(&self, about: &str, progress: &mut dyn FnMut(&str)) -> Result<String> {
         machine::need_bpf()?;
-        // With it comes tracefs, which bpftrace and perf need; iowhy does not.
+        // debugfs brings tracefs, which bpftrace and perf need; iowhy does not.
         let _debugfs = DebugFs::new()?;
         let scratch = Scratch::new()?;
         let load = FioLoad::new(&scratch)?;

@@ -144,7 +144,7 @@ fn account(page: &mut String, measured: &CostMeasured) -> std::fmt::Result {
     where_it_goes(page, measured)
 }
 
-/// The programs of a watch without a budget, and beside it what is left of them within it.
+/// Writes the programs of a watch without a budget, next to those of one within it.
 fn programs(page: &mut String, account: &CostAccount) -> std::fmt::Result {
     writeln!(page, "\n### BPF programs, as the kernel counts them (CPU time)\n")?;
     writeln!(
@@ -173,7 +173,7 @@ fn programs(page: &mut String, account: &CostAccount) -> std::fmt::Result {
     writeln!(page, "| all | | {every:.0} | | {within:.0} |")
 }
 
-/// The additional CPU time of one I/O, and its parts.
+/// Writes the additional CPU time of one I/O, and its parts.
 fn where_it_goes(page: &mut String, measured: &CostMeasured) -> std::fmt::Result {
     let full = |row: &&CostRow| {
         row.variant == Variant::Every && row.load == WatchedLoad::Reads(ReadSpeed::Full)

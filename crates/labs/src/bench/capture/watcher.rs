@@ -1,4 +1,4 @@
-//! What watches the load: nothing, iowhy, perf, bpftrace.
+//! The watchers of the load: none, iowhy, perf, bpftrace.
 
 use crate::command;
 use crate::error::Context;
@@ -14,14 +14,14 @@ use std::time::{Duration, Instant};
 /// A one-line biosnoop: one line per request, as people type it.
 const SNOOP: &str = include_str!("../../../programs/snoop.bt");
 
-/// What watches.
+/// The watcher.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Variant {
     /// `iowhy record` with its defaults, a budget among them.
     Iowhy,
     /// `iowhy record --every`: without a budget.
     Every,
-    /// Every request, nothing beside them.
+    /// Requests only.
     Requests,
     /// All but the waits of threads.
     NoWaits,
@@ -40,7 +40,7 @@ pub enum Variant {
 }
 
 impl Variant {
-    /// All, and those that are measured where only the whole matters.
+    /// All variants, with those that are measured where only the total matters.
     pub const ALL: &[Variant] = &[
         Variant::Iowhy,
         Variant::Every,
@@ -56,7 +56,7 @@ impl Variant {
     pub const WHOLE: &[Variant] =
         &[Variant::Iowhy, Variant::Every, Variant::Requests, Variant::Perf, Variant::Bpftrace];
 
-    /// Those that are measured with loads that do no I/O.
+    /// The variants that are measured with loads that do no I/O.
     pub const WITHIN_AND_EVERY: &[Variant] = &[Variant::Iowhy, Variant::Every];
 
     pub fn name(self) -> &'static str {
@@ -112,7 +112,7 @@ impl Variant {
         self.leaves_out().is_some()
     }
 
-    /// Its command, which writes to `output`.
+    /// Returns its command, which writes to `output`.
     fn command(self, output: &Path) -> Result<Command> {
         if let Some(options) = self.leaves_out() {
             let mut command = Command::new(iowhy::binary()?);
@@ -161,7 +161,7 @@ impl RunningVariant {
         Ok(watcher)
     }
 
-    /// All of them have attached within two seconds of their output's first byte.
+    /// Waits until all of its programs are attached: at most two seconds after the first output.
     fn wait_until_ready(&mut self, messages: &Path) -> Result<()> {
         let start = Instant::now();
         while !self.output.exists() && start.elapsed() < Duration::from_secs(10) {
@@ -181,7 +181,7 @@ impl RunningVariant {
         machine::cpu_seconds_of(self.child.id()).unwrap_or(0.0)
     }
 
-    /// Bytes of its output file so far; 0 for what writes a folder.
+    /// Returns the bytes of its output file so far; 0 for a watcher that writes a folder.
     pub fn written(&self) -> u64 {
         fs::metadata(&self.output).map_or(0, |about| if about.is_file() { about.len() } else { 0 })
     }

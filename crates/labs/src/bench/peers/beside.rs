@@ -21,7 +21,7 @@ use std::process::Command;
 const STAGES: [(&str, usize, usize); 6] =
     [("Q2G", 0, 1), ("G2I", 1, 2), ("G2D", 1, 3), ("I2D", 2, 3), ("D2C", 3, 4), ("Q2C", 0, 4)];
 
-/// How one figure differs, nanoseconds: the median and the 99th percentile over all requests.
+/// The difference of one figure, nanoseconds: the median and the 99th percentile over all requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spread {
     /// Half of the requests differ by no more.
@@ -48,26 +48,26 @@ pub struct ComparedStage {
     pub name: String,
     /// Requests that have it.
     pub requests: u64,
-    /// How the two iowhys differ.
+    /// The difference of the two iowhys.
     pub floor: Spread,
-    /// How blktrace differs from the first iowhy.
+    /// The difference of blktrace from the first iowhy.
     pub first: Spread,
-    /// How blktrace differs from the second.
+    /// The difference of blktrace from the second.
     pub second: Spread,
 }
 
-/// What came out.
+/// The result of the comparison.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ComparedRequests {
     /// Requests of fio that blktrace saw complete.
     pub requests: u64,
-    /// What one has and the other has not.
+    /// Requests and events that one watcher has and another lacks.
     pub missing: Vec<String>,
     /// The stages of each request.
     pub stages: Vec<ComparedStage>,
     /// Stamps that were compared.
     pub stamps: u64,
-    /// Of these, how many of blktrace's do not lie between the two iowhys'.
+    /// Stamps of blktrace that do not lie between those of the two iowhys.
     pub outside: u64,
     /// The largest difference of two iowhys' stamps of one event, nanoseconds.
     pub widest: u64,
@@ -77,7 +77,7 @@ pub struct ComparedRequests {
     pub btt: Vec<String>,
 }
 
-/// What three watchers left in a folder: the first iowhy's, blktrace's, the second iowhy's files.
+/// The folder with the files of three watchers: the first iowhy's, blktrace's, the second iowhy's.
 struct ThreeWatchers {
     folder: PathBuf,
     device: String,
@@ -107,7 +107,7 @@ impl ThreeWatchers {
     }
 }
 
-/// `requests` reads, and then buffered writes, on a disk whose content does not matter.
+/// Compares `requests` reads, and then buffered writes, on a disk whose content is overwritten.
 pub fn measure(
     scratch: &Scratch,
     disk: &dyn BlockDevice,
@@ -214,7 +214,7 @@ fn fields(line: &str) -> Vec<String> {
     all
 }
 
-/// Each request in one is in the others; how its stamps and stages differ.
+/// Checks that each request in one is in the others, and compares its stamps and stages.
 fn compare_requests(watched: &ThreeWatchers, compared: &mut ComparedRequests) -> Result<()> {
     let first = recorded(&watched.folder.join("first.recording"))?;
     let second = recorded(&watched.folder.join("second.recording"))?;
@@ -282,8 +282,8 @@ fn stage(name: &str, all: &[[Stamps; 3]], from: usize, to: usize) -> Option<Comp
     })
 }
 
-/// The first iowhy saw all that blktrace saw, and blktrace all that the second iowhy saw: they
-/// began and ended in that order.
+/// Checks that the first iowhy saw all events of blktrace, and blktrace all of the second iowhy:
+/// they began and ended in that order.
 fn compare_events(watched: &ThreeWatchers, missing: &mut Vec<String>) -> Result<u64> {
     let [first, theirs, second] =
         ["first", "blktrace", "second"].map(|watcher| watched.events(watcher));
@@ -302,11 +302,12 @@ fn lacking(
     absent.map(|(what, count)| format!("{who} lacks {count} of {what:?}")).collect()
 }
 
-/// The section of btt's report that holds nothing but what follows from times: how many intervals
-/// they make, and how long these are.
+/// The section of btt's report that only depends on times: the number of intervals that they make,
+/// and their length.
 const OF_TIMES: &str = "I/O Active Period";
 
-/// btt prints the same for all three, except for times, which differ by no more than the floor.
+/// Checks that btt prints the same for all three, except for times, which differ by at most the
+/// floor.
 fn compare_reports(watched: &ThreeWatchers, differing: &mut Vec<String>) -> Result<()> {
     let theirs = watched.btt("blktrace")?;
     let widest = events::widest(&watched.events("first")?, &watched.events("second")?);
@@ -328,7 +329,7 @@ fn compare_reports(watched: &ThreeWatchers, differing: &mut Vec<String>) -> Resu
     Ok(())
 }
 
-/// Whether two lines of btt's differ in nothing but times that lie close together. Shares of time
+/// Returns whether two lines of btt only differ in times that are close together. Shares of time
 /// follow from the times and are not compared.
 fn same_line(our: &str, their: &str, widest: f64) -> bool {
     let (our, their): (Vec<&str>, Vec<&str>) =

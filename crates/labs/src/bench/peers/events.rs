@@ -1,5 +1,5 @@
-//! Reads blktrace's files with a separate reader, so that a defect of iowhy's shows. Only what the
-//! comparison needs: this machine's byte order, protocol 7, no damage.
+//! Reads blktrace's files with a separate reader, so that a defect of iowhy's shows. It reads only
+//! the format of the comparison: this machine's byte order, protocol 7, no damage.
 
 use crate::error::Context;
 use crate::{LabError, Result};
@@ -17,7 +17,7 @@ const CGROUP: u32 = 1 << 8;
 pub struct PeerEvent {
     /// CLOCK_MONOTONIC, nanoseconds.
     pub time: u64,
-    /// What happened to what.
+    /// The fields of the event besides its time.
     pub what: EventContent,
 }
 
@@ -89,7 +89,7 @@ fn letter(action: u32) -> char {
     LETTERS.chars().nth(action as usize).unwrap_or('?')
 }
 
-/// How often each thing happened.
+/// Counts the events with equal content.
 pub fn counted(events: &[PeerEvent]) -> BTreeMap<EventContent, u64> {
     let mut counts = BTreeMap::new();
     for event in events {
@@ -98,7 +98,7 @@ pub fn counted(events: &[PeerEvent]) -> BTreeMap<EventContent, u64> {
     counts
 }
 
-/// The largest difference of two watchers' stamps of one event, where both saw it as often.
+/// Returns the largest difference of two watchers' stamps of one event, if both saw it as often.
 pub fn widest(first: &[PeerEvent], second: &[PeerEvent]) -> u64 {
     let times = |events: &[PeerEvent]| {
         let mut all: BTreeMap<EventContent, Vec<u64>> = BTreeMap::new();
@@ -118,8 +118,8 @@ pub type Stamps = [Option<u64>; 5];
 /// Their letters.
 pub const STAMPED: [char; 5] = ['Q', 'G', 'I', 'D', 'C'];
 
-/// The stamps of each request by its first sector, where no two lie at the same place and none is
-/// merged or split: the first Q, G and I, the last D and C.
+/// Returns the stamps of each request by its first sector, unless two are at the same place or one
+/// is merged or split: the first Q, G and I, the last D and C.
 pub fn stamps(events: &[PeerEvent]) -> BTreeMap<u64, Stamps> {
     let mut all: BTreeMap<u64, Stamps> = BTreeMap::new();
     for PeerEvent { time, what } in events {

@@ -20,10 +20,10 @@ pub const PAGES: u64 = 1024;
 /// The prefix of the files' names.
 pub const NAME: &str = "known-";
 
-/// Each file: made and written, opened and read, asked about, removed; nothing else is done to it.
+/// A program that makes and writes, opens and reads, stats and removes each file, and nothing else.
 const SCRIPT: &str = include_str!("../../../programs/known_requests.pl");
 
-/// Where the I/O is done.
+/// The disks on which the I/O is done.
 #[derive(Debug)]
 pub struct KnownIoDisk {
     scratch: Arc<Scratch>,
@@ -31,7 +31,7 @@ pub struct KnownIoDisk {
     files: LabFileSystem,
 }
 
-/// Which I/O.
+/// The kind of I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KnownIo {
     /// [`REQUESTS`] direct reads of a disk.
@@ -43,7 +43,7 @@ pub enum KnownIo {
 }
 
 impl KnownIoDisk {
-    /// A disk for requests, and another with a file system for files.
+    /// Makes a disk for requests, and another with a file system for files.
     pub fn new(
         scratch: &Arc<Scratch>,
         disk: GivenDevice,
@@ -60,7 +60,7 @@ impl KnownIoDisk {
         &self.disk
     }
 
-    /// Where files lie.
+    /// Returns the folder of the files.
     pub fn folder(&self) -> PathBuf {
         self.files.path().to_owned()
     }
@@ -74,7 +74,7 @@ impl KnownIoDisk {
         if load == KnownIo::Cold { self.files.remount() } else { Ok(()) }
     }
 
-    /// Does it.
+    /// Does the I/O.
     pub fn run(&self, load: KnownIo) -> Result<()> {
         match load {
             KnownIo::Disk => {

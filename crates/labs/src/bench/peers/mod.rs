@@ -46,7 +46,7 @@ pub struct PeerSettings {
     pub output: TableOutput,
 }
 
-/// What came out on one kernel.
+/// The result on one kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelResult {
     /// Its release: `6.1.0-56-cloud-amd64`.
@@ -130,7 +130,7 @@ fn on_kernel(name: &str, say: &mut dyn FnMut(&str)) -> Result<String> {
 /// The part that runs in a guest.
 ///
 /// # Errors
-/// A load or iowhy that fails; tools may.
+/// Fails if a load or iowhy fails; tools may fail.
 pub fn inside(say: &mut dyn FnMut(&str)) -> Result<()> {
     let scratch = Scratch::new()?;
     let [requests, files] = DISKS.map(GivenDevice::named);
@@ -138,7 +138,7 @@ pub fn inside(say: &mut dyn FnMut(&str)) -> Result<()> {
     let beside = beside::measure(&scratch, &requests, known::REQUESTS)?;
     say(&format!("{beside:?}"));
     let known = KnownIoDisk::new(&scratch, requests, files)?;
-    // With it comes tracefs, without which most tools attach nothing; iowhy does not need it.
+    // debugfs brings tracefs, without which most tools attach nothing; iowhy does not need it.
     let _debugfs = DebugFs::new()?;
     let tools = tools::all(&scratch, &known, say)?;
     let kernel = command::run("uname", ["-r"])?.trim().to_owned();

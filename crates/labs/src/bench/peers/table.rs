@@ -1,10 +1,10 @@
-//! What came out on each kernel, as tables of a page.
+//! The results on each kernel, as tables of a page.
 
 use super::KernelResult;
 use super::beside::{ComparedRequests, Spread};
 use super::tools::{TOOLS, ToolOutcome};
 
-/// The whole part of the page.
+/// Formats the whole part of the page.
 pub fn of(found: &[KernelResult], tools: &str, blktrace: &str) -> String {
     let kernels: Vec<&str> = found.iter().map(|one| short(&one.kernel)).collect();
     let mut text = format!(

@@ -1,4 +1,4 @@
-//! Tools on known I/O: which of them load on this kernel, and whether their counts are right.
+//! Tools on known I/O: whether each loads on this kernel, and whether its counts are right.
 
 use super::known::{FILES, KnownIo, KnownIoDisk, NAME, PAGES, READS, REQUESTS};
 use crate::devices::BlockDevice;
@@ -11,23 +11,23 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a tool may take until it is attached, and until it has answered.
+/// The time that a tool may take until it is attached, and until it has answered.
 const PATIENCE: Duration = Duration::from_secs(90);
-/// How long nothing new is attached until it is taken for ready.
+/// The time without a new program after which a tool counts as attached.
 const SETTLED: Duration = Duration::from_millis(2000);
 
-/// A tool and what it must count.
+/// A tool and the count that it must print.
 pub struct PeerTool {
     /// Its program; `iowhy` is the built one.
     pub program: &'static str,
-    /// `{disk}` is replaced by the disk's name.
+    /// Its arguments; `{disk}` is replaced by the disk's name.
     arguments: &'static [&'static str],
     load: KnownIo,
-    /// What is counted.
+    /// The things that it counts.
     pub counts: &'static str,
-    /// How many there are.
+    /// The number of them.
     pub expected: u64,
-    /// Counts above and below that are right too: what others do to the page cache.
+    /// Counts above and below that are right too: others use the page cache as well.
     tolerance: u64,
     /// Finds the count in its output; the disk's name is given.
     count: fn(&str, &str) -> u64,
@@ -45,7 +45,7 @@ const fn tool(
 }
 
 impl PeerTool {
-    /// Its name; of iowhy, with the view.
+    /// Returns its name; for iowhy, with the view.
     pub fn title(&self) -> String {
         let view = self.arguments.first().filter(|_| self.program == "iowhy");
         [Some(&self.program), view].into_iter().flatten().copied().collect::<Vec<_>>().join(" ")
@@ -95,9 +95,9 @@ const IDLE: f64 = 0.4;
 pub struct ToolOutcome {
     /// The tool, with its view.
     pub tool: String,
-    /// What it counts.
+    /// The things that it counts.
     pub counts: String,
-    /// How many there were.
+    /// The number of them.
     pub expected: u64,
     /// Its count; `None` if it did not run.
     pub found: Option<u64>,
@@ -169,7 +169,7 @@ fn complaint(errors: &Path, said: &str) -> String {
 }
 
 /// Waits until it has attached all its programs; false if it has ended or attaches nothing. While
-/// it is busy it is still loading, however long ago it attached the last one.
+/// it is busy it is still loading, even long after it attached the last one.
 fn attached(child: &mut Child) -> bool {
     let pid = child.id();
     let state = || (links_of(pid), machine::cpu_seconds_of(pid).unwrap_or(0.0));
@@ -188,11 +188,11 @@ fn attached(child: &mut Child) -> bool {
         }
         std::thread::sleep(Duration::from_millis(100));
     }
-    // One that has attached something and is never idle is as ready as it will be.
+    // A tool that has attached something and is never idle does not get more ready.
     links_of(pid) > 0
 }
 
-/// How many programs a process has attached.
+/// Returns the number of programs that a process has attached.
 fn links_of(pid: u32) -> usize {
     let files = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
     let targets = files.filter_map(|file| fs::read_link(file.path()).ok());

@@ -16,14 +16,14 @@ use std::time::Duration;
 
 /// Syncs of the load.
 const SYNCS: u64 = 600;
-/// Time of the device for a request: long beside what a stop for strace adds to a call.
+/// The latency of the device: long compared with the stop of a call for strace.
 const LATENCY: Duration = Duration::from_millis(3);
 const MIB: u64 = 1 << 20;
 
 /// Calls of a kind, and their time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CallTimes {
-    /// How many.
+    /// The number of calls.
     pub calls: u64,
     /// Their time from entry to return, seconds.
     pub seconds: f64,
@@ -35,7 +35,7 @@ impl CallTimes {
     }
 }
 
-/// Runs the load and adds what each of the three says of it.
+/// Runs the load and adds the figures of each of the three.
 pub fn compare(compared: &mut ComparedFigures) -> Result<()> {
     let scratch = Scratch::new()?;
     let device = ServedDevice::new(&scratch, 128 * MIB)?;

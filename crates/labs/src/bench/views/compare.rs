@@ -1,4 +1,4 @@
-//! The same figure of two tools, out of what each printed.
+//! The same figure of two tools, from their output.
 
 use super::scene::{Answer, Answers};
 use crate::error::Context;
@@ -16,7 +16,7 @@ pub struct ComparedLine {
     pub ours: f64,
 }
 
-/// A row of a histogram: from, to and how many.
+/// A row of a histogram: its bounds and its count.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HistogramBin {
     /// The shortest time, µs.
@@ -27,7 +27,7 @@ pub struct HistogramBin {
     pub count: f64,
 }
 
-/// All that was compared, and which tools could not be.
+/// All compared figures, and the tools that could not be compared.
 #[derive(Debug, Default)]
 pub struct ComparedFigures {
     /// The figures.
@@ -43,7 +43,7 @@ impl ComparedFigures {
         self.lines.push(ComparedLine { figure: figure.into(), theirs, ours });
     }
 
-    /// Adds the lines of another load, or why there are none.
+    /// Adds the lines of another load, or the reason why there are none.
     ///
     /// # Errors
     /// Fails if the load or iowhy does; a tool that is missing is noted.
@@ -57,7 +57,7 @@ impl ComparedFigures {
         }
     }
 
-    /// Adds the lines of one tool, or why there are none.
+    /// Adds the lines of one tool, or the reason why there are none.
     fn tool(
         &mut self,
         answer: &Answer,
@@ -114,7 +114,7 @@ fn of(value: &Value) -> f64 {
 const DIRECTIONS: [(&str, &str, bool); 4] =
     [("r", "read", true), ("w", "write", true), ("d", "discard", true), ("f", "flush", false)];
 
-/// What a view of iowhy printed, and how long its interval was: a busy machine makes it longer.
+/// The output of a view of iowhy, and the length of its interval: a busy machine makes it longer.
 struct ViewOutput {
     json: Value,
     seconds: f64,
@@ -133,7 +133,7 @@ impl ViewOutput {
     }
 }
 
-/// The kernel's own counters of the very interval that `iowhy stat` shows.
+/// Compares the kernel's own counters of exactly the interval that `iowhy stat` shows.
 fn kernel(stat: &ViewOutput, compared: &mut ComparedFigures) {
     for (_, direction, _) in DIRECTIONS {
         let own = &stat.device()["directions"][direction];
@@ -146,7 +146,7 @@ fn kernel(stat: &ViewOutput, compared: &mut ComparedFigures) {
     }
 }
 
-/// Rates as sums: the intervals are not equally long.
+/// Compares rates as sums: the intervals are not equally long.
 fn iostat(
     compared: &mut ComparedFigures,
     text: &str,

@@ -7,7 +7,7 @@
 //! | [`calls`] | one program's syncs, timed by itself, by strace and by iowhy |
 //! | [`compare`] | the same figure of two tools |
 //!
-//! What does not belong here: what the figures mean (docs/views.md).
+//! What does not belong here: the meaning of the figures (docs/views.md).
 
 pub mod calls;
 pub mod compare;

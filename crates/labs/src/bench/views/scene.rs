@@ -1,5 +1,5 @@
-//! One load that begins and ends while all tools run, so that differences do not come from when
-//! they began.
+//! One load that begins and ends while all tools run, so that differences do not come from the
+//! times at which they began.
 
 use crate::command;
 use crate::devices::{Backing, FileSystemKind, LabFileSystem, LoopDevice};
@@ -13,14 +13,14 @@ use std::process::{Child, Command, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// How long the tools have to end once the load is over.
+/// The time that the tools have to end once the load is over.
 const MARGIN: Duration = Duration::from_secs(3);
 /// The minimum time for the load; below it the machine is too busy for a comparison.
 const LEAST: Duration = Duration::from_secs(3);
-/// How long a tool's programs must be the same for it to have begun.
+/// The time without a new program after which a tool counts as begun.
 const SETTLED: Duration = Duration::from_secs(4);
 
-/// The output of a tool, or why it could not run.
+/// The output of a tool, or the reason why it could not run.
 pub type Answer = std::result::Result<String, String>;
 
 /// The outputs of all tools for one load.
@@ -102,7 +102,7 @@ fn gather(pid: u32, time: Duration, answers: Vec<Result<String>>) -> Result<Answ
 struct SceneTool {
     /// Whether it attaches programs to the kernel.
     attaches: bool,
-    /// Its process, or why there is none.
+    /// Its process, or the reason why there is none.
     process: std::result::Result<u32, LabError>,
     output: Option<JoinHandle<Result<String>>>,
 }
@@ -134,7 +134,7 @@ impl SceneTool {
         self.output.ok_or_else(panicked)?.join().map_err(|_| panicked())?
     }
 
-    /// How many programs, and buffers of them, it holds.
+    /// Returns the number of programs, and buffers of them, that it holds.
     fn attached(&self) -> usize {
         let Ok(process) = &self.process else { return 0 };
         let files =
@@ -171,7 +171,7 @@ fn wait_until_begun(tools: &[SceneTool], deadline: Instant) -> Result<()> {
     }
 }
 
-/// Runs all of them at once.
+/// Starts all of them at once.
 fn ask(seconds: u64, device: &str, pid: u32) -> Result<Vec<SceneTool>> {
     let (seconds, pid) = (seconds.to_string(), pid.to_string());
     let own = iowhy::binary()?;
@@ -208,7 +208,7 @@ struct SceneLoad {
 }
 
 impl SceneLoad {
-    /// Starts it; it is ready when this is over.
+    /// Starts the load; returns when it is ready.
     fn start(mut command: Command) -> Result<SceneLoad> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().context(|| "start the load".to_owned())?;
@@ -219,7 +219,7 @@ impl SceneLoad {
         Ok(load)
     }
 
-    /// Has it do its steps in about `time`.
+    /// Makes it do its steps in about `time`.
     fn run(&mut self, time: Duration) -> Result<()> {
         let stdin = self.child.stdin.as_mut();
         let stdin = stdin.ok_or_else(|| LabError::failed("tell the load to begin", "no pipe"))?;

@@ -1,8 +1,8 @@
 //! A block device whose bytes this process serves: a loop device over the one file of a file system
-//! in user space. What makes it slow, uneven or dead lies outside the kernel that iowhy watches, as
-//! a provider's limits and a disk's illnesses do: no cgroup has a limit and no other block device
-//! is involved. When the lab is killed, the kernel ends every request with an error and nothing
-//! stays limited.
+//! in user space. The causes of its slowness lie outside the kernel that iowhy watches, like a
+//! provider's limits and a disk's defects: no cgroup has a limit and no other block device is
+//! involved. When the lab is killed, the kernel ends every request with an error and nothing stays
+//! limited.
 //!
 //! What does not belong here: devices that the kernel itself slows down ([`super::LabCgroup`]).
 
@@ -33,7 +33,7 @@ const NAME: &str = "disk";
 /// Requests at once: more than any queue in front of it holds.
 const MOST_AT_ONCE: u16 = 2048;
 
-/// The device. Its fields go in their order.
+/// The device. Its fields are dropped in their order.
 #[derive(Debug)]
 pub struct ServedDevice {
     device: LoopDevice,
@@ -43,7 +43,7 @@ pub struct ServedDevice {
     _session: BackgroundSession,
 }
 
-/// Changes how fast a [`ServedDevice`] device is while it is used.
+/// A handle that changes the speed of a [`ServedDevice`] while it is used.
 #[derive(Clone, Debug)]
 pub struct Hand(Arc<ServedShared>);
 
@@ -62,7 +62,7 @@ struct ServedState {
     ended: bool,
 }
 
-/// An answer and when it is due. Of two at once, the one that came first.
+/// An answer and the time at which it is due. Of two at the same time, the earlier one is first.
 #[derive(Debug)]
 struct DueReply {
     due: Instant,
@@ -120,7 +120,7 @@ impl ServedDevice {
         Ok(ServedDevice { device, hand: Hand(shared), timer: Some(timer), _session: session })
     }
 
-    /// What changes its speed.
+    /// Returns the handle that changes its speed.
     pub fn hand(&self) -> Hand {
         self.hand.clone()
     }
@@ -146,7 +146,7 @@ impl Drop for ServedDevice {
 }
 
 impl Hand {
-    /// Makes it that fast from now on.
+    /// Sets its speed from now on.
     pub fn set(&self, speed: DeviceSpeed) {
         self.0.state().pace.set(speed, Instant::now());
     }
@@ -157,7 +157,7 @@ impl Hand {
         Ok(())
     }
 
-    /// Limits it: `what` is one of write_iops, read_bps and write_bps, of which the others stay.
+    /// Sets one limit, `what`: write_iops, read_bps or write_bps; the others stay.
     pub fn limit(&self, what: &str, value: u64) -> Result<()> {
         let mut state = self.0.state();
         let mut speed = state.pace.speed();
@@ -174,19 +174,19 @@ impl Hand {
         Ok(())
     }
 
-    /// Lets each request take so long, as many as there are at once.
+    /// Sets the latency of each request, at any depth.
     pub fn latency(&self, latency: Duration) {
         self.set(DeviceSpeed { latency, ..DeviceSpeed::default() });
     }
 
-    /// Lets each discard take so long, and what comes after it wait; the limits stay.
+    /// Sets the latency of each discard, for which later requests wait; the limits stay.
     pub fn discard(&self, discard: Duration) {
         let mut state = self.0.state();
         let speed = DeviceSpeed { discard, ..state.pace.speed() };
         state.pace.set(speed, Instant::now());
     }
 
-    /// Does not answer for a time, not even requests that wait already.
+    /// Stops answering for a time, also to requests that already wait.
     pub fn stall(&self, time: Duration) {
         let until = Instant::now() + time;
         let mut state = self.0.state();
@@ -196,7 +196,7 @@ impl Hand {
         state.waiting = later.collect();
     }
 
-    /// Takes every limit away and answers what waits.
+    /// Removes every limit, and answers the requests that wait.
     pub fn open(&self) {
         let now = Instant::now();
         let mut state = self.0.state();
@@ -216,7 +216,7 @@ impl ServedShared {
         self.bytes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Answers now or when it is due.
+    /// Answers now or at its time.
     fn promise(&self, kind: RequestClass, bytes: u64, what: ServedWork) {
         let now = Instant::now();
         let mut state = self.state();
@@ -247,7 +247,7 @@ impl ServedShared {
         }
     }
 
-    /// Answers what is due until the device goes.
+    /// Answers requests at their time until the device is removed.
     fn answer_in_time(&self) {
         let mut state = self.state();
         loop {

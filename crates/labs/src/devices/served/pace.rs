@@ -1,8 +1,8 @@
-//! When a served device answers: its limits and how long it takes.
+//! The time at which a served device answers: its limits and latencies.
 
 use std::time::{Duration, Instant};
 
-/// How fast the device is. 0 is no limit.
+/// The speed of the device. 0 is no limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DeviceSpeed {
     /// Requests per second, of any kind.
@@ -13,24 +13,24 @@ pub struct DeviceSpeed {
     pub read_bps: u64,
     /// Bytes written a second.
     pub write_bps: u64,
-    /// What each request takes, besides; as many as there are at once.
+    /// The latency of each request, in addition; at any depth.
     pub latency: Duration,
-    /// What emptying the cache takes; what arrives meanwhile waits for it.
+    /// The time of a cache flush; later requests wait for it.
     pub flush: Duration,
-    /// What giving back a piece of space takes; what arrives meanwhile waits for it.
+    /// The time of a discard; later requests wait for it.
     pub discard: Duration,
     /// For a drive instead of a limit: its rates are up to this many per cent higher or lower from
     /// one moment to the next, and unused capacity is lost. 0 for a limit.
     pub uneven_percent: u32,
 }
 
-/// For how long an uneven drive keeps one rate.
+/// The time for which an uneven drive keeps one rate.
 const MOMENT: Duration = Duration::from_millis(250);
 
-/// How much of a limit may be saved up: a slice of the kernel's own throttling (HZ / 10).
+/// The time for which a limit may be saved up: a slice of the kernel's own throttling (HZ / 10).
 const BUCKET: Duration = Duration::from_millis(100);
 
-/// What a request wants.
+/// The class of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum RequestClass {
     Read,
@@ -39,15 +39,15 @@ pub(super) enum RequestClass {
     Discard,
 }
 
-/// Answers when a request is done, one after the other at each limit.
+/// The times at which requests are done, one after the other at each limit.
 #[derive(Debug)]
 pub(super) struct Pace {
     speed: DeviceSpeed,
-    /// When each limit lets the next one through: all requests, writes, bytes read, bytes written.
+    /// The time at which each limit admits the next one: all requests, writes, bytes read, written.
     next: [Instant; 4],
-    /// Nothing is answered before.
+    /// The time before which nothing is answered.
     stalled: Instant,
-    /// When it was set so.
+    /// The time at which the speed was set.
     begun: Instant,
 }
 
@@ -60,26 +60,26 @@ impl Pace {
         self.speed
     }
 
-    /// Changes the limits; what was promised before is kept.
+    /// Changes the limits; earlier answers keep their times.
     pub(super) fn set(&mut self, speed: DeviceSpeed, now: Instant) {
         *self = Pace { speed, next: [now; 4], stalled: self.stalled, begun: now };
     }
 
-    /// Answers nothing for so long.
+    /// Answers nothing until that time.
     pub(super) fn stall(&mut self, until: Instant) {
         self.stalled = until;
     }
 
-    /// How many times as long as on average something takes now.
+    /// Returns the current factor of a latency relative to its mean.
     fn unevenness(&self, now: Instant) -> f64 {
         let moment = now.saturating_duration_since(self.begun).as_nanos() / MOMENT.as_nanos();
-        // Any number that looks drawn: the upper bits of a product with the golden ratio's.
+        // Any number that seems random: the upper bits of a product with the golden ratio's.
         let drawn = (moment as u64).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         let part = drawn as f64 / f64::from(u32::MAX) * 2.0 - 1.0;
         1.0 + part * f64::from(self.speed.uneven_percent) / 100.0
     }
 
-    /// When a request that comes now is done.
+    /// Returns the time at which a request that arrives now is done.
     pub(super) fn due(&mut self, kind: RequestClass, bytes: u64, now: Instant) -> Instant {
         let uneven = self.unevenness(now);
         let DeviceSpeed { iops, write_iops, read_bps, write_bps, latency, flush, discard, .. } =

@@ -81,7 +81,7 @@ fn cached(stage: &mut LabStage, mib: u64) -> Result<()> {
     stage.fio_inside(job, &memory)?;
     let lift = memory.lifting_memory();
     let relief = Relief::new(Measure::Calls, |_| lift());
-    // The whole file is read once more.
+    // The complete file is read once more.
     stage.relief = Some(relief.noticed_in(Duration::from_secs(5)));
     std::thread::sleep(Duration::from_secs(4));
     stage.keep(memory);

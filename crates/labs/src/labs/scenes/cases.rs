@@ -22,7 +22,7 @@ pub const LABS: &[Lab] = &[
     Lab::cause("case-snapshot", &["lock-behind-io"], snapshot).showing(&[("w_await", 100.0)]),
 ];
 
-/// What a healthy drive takes for a read in the document of the suspicious one, milliseconds.
+/// The latency of a healthy drive's read in the document of the suspicious one, milliseconds.
 const HEALTHY_MS: u64 = 6;
 
 /// A web application that answers each request with a thousand small files, written, read back and

@@ -109,7 +109,7 @@ fn stream_write(stage: &mut LabStage) -> Result<()> {
     Ok(())
 }
 
-/// Everything is in memory after the first request; it writes a modest log.
+/// A web server with everything in memory after the first request, and a modest log.
 fn web_server(stage: &mut LabStage) -> Result<()> {
     let device = stage.fast(512)?;
     let disk = stage.mounted(device, FileSystemKind::Ext4)?;
@@ -142,7 +142,7 @@ fn paced(stage: &mut LabStage) -> Result<()> {
     Ok(())
 }
 
-/// A device that needs a millisecond for each request and does as many as there are.
+/// A device that needs a millisecond for each request, at any depth.
 fn deep(stage: &mut LabStage) -> Result<()> {
     let (device, hidden) = stage.hidden(256)?;
     hidden.latency(Duration::from_micros(stage.dice.between(600, 1200)));
@@ -155,7 +155,7 @@ fn deep(stage: &mut LabStage) -> Result<()> {
     Ok(())
 }
 
-/// There is no other load, and the device is at its limit.
+/// A backup without other loads, on a device at its limit.
 fn fast_backup(stage: &mut LabStage) -> Result<()> {
     let device = stage.fast(900)?;
     let disk = stage.mounted(device, FileSystemKind::Xfs)?;
@@ -189,7 +189,7 @@ fn package(stage: &mut LabStage) -> Result<()> {
     python_on(stage, FileSystemKind::Ext4, program)
 }
 
-/// A tree is written once and then looked at, all in memory.
+/// A tree that is written once and then read, all in memory.
 fn checkout(stage: &mut LabStage) -> Result<()> {
     let program = include_str!("../../../programs/checkout.py");
     python_on(stage, FileSystemKind::Xfs, program)

@@ -164,7 +164,7 @@ fn atime(stage: &mut LabStage, option: &str) -> Result<()> {
         "mount",
         ["-o".as_ref(), std::ffi::OsStr::new(&options), disk.path().as_os_str()],
     )?;
-    // All files are in memory by then: what is left is writing.
+    // All files are in memory by then: only writes remain.
     script(include_str!("../../../programs/atime_read_once.py"), disk.path())?;
     hidden.limit("write_bps", stage.dice.between(700, 1400) << 10)?;
     let program = include_str!("../../../programs/atime_read.py");
@@ -173,8 +173,7 @@ fn atime(stage: &mut LabStage, option: &str) -> Result<()> {
     Ok(())
 }
 
-/// Files that were there for long are removed, a few at a time, from a disk that stalls for as long
-/// as each discard takes, as many do.
+/// Old files are removed, a few at a time, from a disk that stalls during each discard, as many do.
 fn discard(stage: &mut LabStage, option: &str) -> Result<()> {
     let (device, hidden) = stage.hidden(700)?;
     let disk = stage.mounted(device, FileSystemKind::Ext4)?;
@@ -197,7 +196,7 @@ fn discard(stage: &mut LabStage, option: &str) -> Result<()> {
     Ok(())
 }
 
-/// One thread writes and syncs while it holds a lock that forty others want, or after it let go.
+/// One thread writes and syncs while it holds a lock that forty others want, or after releasing it.
 pub(super) fn lock(stage: &mut LabStage, held: bool) -> Result<()> {
     let (device, hidden) = stage.hidden(700)?;
     let disk = stage.mounted(device, FileSystemKind::Ext4)?;

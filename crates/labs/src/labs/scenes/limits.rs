@@ -129,8 +129,8 @@ fn noisy_neighbour(stage: &mut LabStage) -> Result<()> {
     Ok(())
 }
 
-/// Another program of this machine sends far more than the device takes, and everybody waits behind
-/// it.
+/// Another program of this machine submits far more than the device takes, and everybody waits
+/// behind it.
 fn competitor(stage: &mut LabStage, depth: u64) -> Result<()> {
     let (device, hidden) = stage.hidden(256)?;
     let iops = stage.dice.between(400, 900);
@@ -145,7 +145,7 @@ fn competitor(stage: &mut LabStage, depth: u64) -> Result<()> {
     Ok(())
 }
 
-/// The machine's own load grows: that is no neighbour.
+/// The machine's own load grows: there is no neighbour.
 fn own_load_grows(stage: &mut LabStage) -> Result<()> {
     let (device, hidden) = stage.hidden(256)?;
     let iops = stage.dice.between(900, 1300);
@@ -199,7 +199,7 @@ fn paced_reads(stage: &mut LabStage) -> Result<()> {
     Ok(())
 }
 
-/// A device that works on many requests at once, and a queue that lets few in.
+/// A device that works on many requests at once, and a queue that admits few.
 pub(super) fn tags(stage: &mut LabStage, requests: Option<&str>) -> Result<()> {
     let (device, hidden) = stage.hidden(256)?;
     if let Some(requests) = requests {
@@ -214,18 +214,18 @@ pub(super) fn tags(stage: &mut LabStage, requests: Option<&str>) -> Result<()> {
     Ok(())
 }
 
-/// Between readers of which bfq serves one at a time: those that begin within 180 ms
-/// (bfq_burst_interval) it takes for one, and serves them all at once.
+/// The delay between readers of which bfq serves one at a time: it takes those that begin within
+/// 180 ms (bfq_burst_interval) for one, and serves them all at once.
 const APART: Duration = Duration::from_millis(400);
 
-/// Readers of a device that does many reads at once: bfq keeps it for one of them at a time.
+/// Readers of a device that does many reads at once: bfq reserves it for one of them at a time.
 fn scheduler(stage: &mut LabStage, name: &str) -> Result<()> {
     let (device, hidden) = stage.hidden(256)?;
     stage.set(&device, "rotational", "1")?;
     stage.set(&device, "scheduler", "none")?;
     stage.set_cause(&device, "scheduler", name)?;
     if name == "bfq" {
-        // Else it often hands out all that there is: to readers that it takes for one, or for a
+        // Otherwise it often dispatches all requests: to readers that it takes for one, or for a
         // while.
         stage.set(&device, "iosched/strict_guarantees", "1")?;
     }
@@ -252,8 +252,8 @@ pub(super) fn readers(
     Ok(())
 }
 
-/// Reads from a device that works on as many as there are, so that more at once are done in the
-/// same time.
+/// Reads from a device that works on any number at once, so that more of them are done in the same
+/// time.
 pub(super) fn reads(stage: &mut LabStage, depth: u64) -> Result<()> {
     let (device, hidden) = stage.hidden(256)?;
     let latency = Duration::from_micros(stage.dice.between(3000, 7000));
@@ -267,8 +267,8 @@ pub(super) fn reads(stage: &mut LabStage, depth: u64) -> Result<()> {
     Ok(())
 }
 
-/// Large reads of a device to which each request costs the same: where only bytes count, pieces
-/// cost next to nothing.
+/// Large reads of a device on which each request costs the same: if only bytes count, pieces cost
+/// next to nothing.
 pub(super) fn large_reads(stage: &mut LabStage, limit: Option<&str>) -> Result<()> {
     let (device, hidden) = stage.hidden(256)?;
     stage.uneven(&hidden, 1500, 3000);
@@ -284,7 +284,7 @@ pub(super) fn large_reads(stage: &mut LabStage, limit: Option<&str>) -> Result<(
     Ok(())
 }
 
-/// Small writes that follow each other, to a device to which each request costs the same.
+/// Small writes that follow each other, to a device on which each request costs the same.
 pub(super) fn small_writes(stage: &mut LabStage, nomerges: Option<&str>) -> Result<()> {
     let (device, hidden) = stage.hidden(256)?;
     stage.uneven(&hidden, 1500, 3000);
@@ -316,7 +316,7 @@ fn starved(stage: &mut LabStage, busy: bool) -> Result<()> {
         for _ in 0..stage.dice.between(2, 4) {
             stage.python(&program, &[])?;
         }
-        // What fio has begun meanwhile is not busy for nothing.
+        // Processes that fio has started since then are not busy in vain.
         let reader = crate::process::below(&before);
         let busy: Vec<u32> = stage.pids().into_iter().filter(|pid| !reader.contains(pid)).collect();
         stage.measured = before;
@@ -330,7 +330,7 @@ fn starved(stage: &mut LabStage, busy: bool) -> Result<()> {
 }
 
 /// A reader in a cgroup that may use so many hundredths of a CPU: less than it wants, or more than
-/// there are.
+/// exist.
 fn quota(stage: &mut LabStage, (least, most): (u64, u64)) -> Result<()> {
     let device = stage.fast(256)?;
     let cgroup = LabCgroup::cpu(&stage.scratch, stage.dice.between(least, most))?;

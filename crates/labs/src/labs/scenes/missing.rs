@@ -118,7 +118,7 @@ impl Drop for Merged {
     }
 }
 
-/// Allows each open of a mount, after a while.
+/// Allows each open of a mount, after a delay.
 const LISTENER: &str = include_str!("../../../programs/listener.py");
 
 /// Opens files and reads them.
@@ -144,7 +144,7 @@ fn permitted(stage: &mut LabStage, seconds: &str) -> Result<()> {
 /// that it empties now and then, or within it.
 const SUBMITTER: &str = include_str!("../../../programs/submitter.py");
 
-/// Asynchronous writes that make a file longer, or that go where it was written before.
+/// Asynchronous writes that make a file longer, or overwrite it.
 fn submitted(stage: &mut LabStage, append: bool) -> Result<()> {
     let (device, hidden) = stage.hidden(700)?;
     let disk = stage.mounted(device, FileSystemKind::Xfs)?;
@@ -177,8 +177,8 @@ fn cliff(stage: &mut LabStage, falls: bool) -> Result<()> {
         ..crate::devices::DeviceSpeed::default()
     };
     if falls {
-        // Two writes in three seconds are less than one a second, which a speed cannot say: pauses
-        // come with one a second as well.
+        // Two writes in three seconds are less than one a second, which a speed cannot express:
+        // pauses come with one a second as well.
         stage.in_watch((3, 5), move || {
             hidden.set(speed(1));
             NEVER_MS
@@ -190,7 +190,7 @@ fn cliff(stage: &mut LabStage, falls: bool) -> Result<()> {
     Ok(())
 }
 
-/// Writes four logs over and over, each removed before it is written anew.
+/// Writes four logs repeatedly, each removed before it is written anew.
 const ROTATOR: &str = include_str!("../../../programs/rotator.py");
 
 /// A program that writes its logs anew, on a file system with hardly more room than they need, or
@@ -212,7 +212,7 @@ fn rotated(stage: &mut LabStage, full: bool) -> Result<()> {
     Ok(())
 }
 
-/// A reader on btrfs while all of it is checked, or not.
+/// A reader on btrfs during a scrub, or without one.
 fn scrubbed(stage: &mut LabStage, scrub: bool) -> Result<()> {
     let (device, hidden) = stage.hidden(900)?;
     let disk = stage.mounted(device, FileSystemKind::Btrfs)?.without_checksums()?;

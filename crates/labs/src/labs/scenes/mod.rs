@@ -53,10 +53,10 @@ fn script(program: &str, folder: &std::path::Path) -> Result<()> {
     crate::command::run("python3", ["-c".as_ref(), program, folder.as_os_str()]).map(drop)
 }
 
-/// How long a program of a lab may take to be ready: what it needs may have to be read first.
+/// The time that a program of a lab may take to be ready: its files may have to be read first.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// Waits until it is so.
+/// Waits until a condition is true.
 fn wait_until(what: &str, is_so: impl Fn() -> bool) -> Result<()> {
     let end = Instant::now() + PATIENCE;
     while !is_so() {

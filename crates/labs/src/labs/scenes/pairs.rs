@@ -50,7 +50,7 @@ fn both(
     let device = std::mem::take(&mut stage.watched);
     other(stage)?;
     stage.watched = format!("{device} {}", stage.watched);
-    // What one of them alone would gain is not what both cost.
+    // The gain from one of them alone is not the cost of both.
     stage.relief = None;
     Ok(())
 }

@@ -20,8 +20,8 @@ pub const LABS: &[Lab] = &[
 /// Memory for the program and the pages of its files.
 const MEMORY: u64 = 300 * MIB;
 
-/// Sends rows of InfluxDB's line protocol: PORT TABLES COLUMNS FILE. After so many that each column
-/// is longer than what is read ahead of it, it makes FILE; then one row for each table in turn.
+/// Sends rows of InfluxDB's line protocol: PORT TABLES COLUMNS FILE. When each column is longer
+/// than its readahead, it makes FILE; then it sends one row for each table in turn.
 const CLIENT: &str = include_str!("../../../programs/client.py");
 
 fn ingest(stage: &mut LabStage, version: &str) -> Result<()> {
@@ -48,7 +48,7 @@ fn ingest(stage: &mut LabStage, version: &str) -> Result<()> {
 }
 
 /// The database, with little memory of its own for each column (the report's first remedy), so that
-/// what it reads is the page cache's doing, and with no other port than that for rows.
+/// its reads come from the page cache, and with no other port than that for rows.
 fn server(jar: &Path, root: &Path, port: u64) -> Result<Command> {
     let settings = format!(
         "line.tcp.net.bind.to=127.0.0.1:{port}\nshared.worker.count=2\n\
@@ -60,7 +60,7 @@ fn server(jar: &Path, root: &Path, port: u64) -> Result<Command> {
     std::fs::create_dir(root.join("conf")).context(|| "make a folder for settings".to_owned())?;
     std::fs::write(&file, settings).context(|| format!("write {}", file.display()))?;
     let mut java = Command::new(command::find("java")?);
-    // Names of time zones in all languages, which it asks for first, take long in the newer format.
+    // Names of time zones in all languages, which it reads first, take long in the newer format.
     java.args(["-Djava.locale.providers=COMPAT", "-XX:+UseSerialGC", "-Xmx96m", "-cp"]);
     java.arg(jar).args(["io.questdb.ServerMain", "-d"]).arg(root);
     Ok(java)

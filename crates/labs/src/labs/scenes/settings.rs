@@ -10,14 +10,13 @@ pub const LABS: &[Lab] = &[
     Lab::near("config-regression-apart", &["config-regression"], apart),
 ];
 
-/// What a device's latency is before anything happens to it, microseconds.
+/// The latency of a device before any change, microseconds.
 const LATENCY_US: (u64, u64) = (1000, 2000);
 
 /// More than is read during a lab: data that is read twice could have been cached.
 const MIB_OF_DEVICE: u64 = 4096;
 
-/// A setting that is changed in the watch, and a load that is slower with what it becomes, or is
-/// not.
+/// A setting that is changed in the watch, and a load that is slower with the new value, or is not.
 fn changed(stage: &mut LabStage, dear: bool) -> Result<()> {
     let (device, hidden) = stage.hidden(MIB_OF_DEVICE)?;
     let latency = Duration::from_micros(stage.dice.between(LATENCY_US.0, LATENCY_US.1));
@@ -30,7 +29,7 @@ fn changed(stage: &mut LabStage, dear: bool) -> Result<()> {
     Ok(())
 }
 
-/// A setting, what it becomes, and another one that has to be set with it.
+/// A setting, its new value, and another one that has to be set with it.
 type Turn = (&'static str, &'static str, Option<(&'static str, &'static str)>);
 
 /// Readers of which bfq serves one at a time, while the device could do all of their reads at once;
@@ -43,7 +42,7 @@ fn scheduler(stage: &mut LabStage, device: &dyn BlockDevice, dear: bool) -> Resu
     Ok(if dear { ("scheduler", "bfq", Some(strict)) } else { ("scheduler", "mq-deadline", None) })
 }
 
-/// Readers that are more than the queue has places, or fewer.
+/// Readers that outnumber the places of the queue, or fewer.
 fn tags(stage: &mut LabStage, device: &dyn BlockDevice, dear: bool) -> Result<Turn> {
     stage.set(device, "scheduler", "mq-deadline")?;
     stage.set(device, "nr_requests", "128")?;
@@ -52,8 +51,8 @@ fn tags(stage: &mut LabStage, device: &dyn BlockDevice, dear: bool) -> Result<Tu
     Ok(("nr_requests", if dear { "4" } else { "64" }, None))
 }
 
-/// A program that reads all of a device with small calls, a part after the other: each time it
-/// opens it, the kernel asks how far to read ahead.
+/// A program that reads all of a device with small calls, a part after the other: at each open, the
+/// kernel looks up the readahead.
 fn read_ahead(stage: &mut LabStage, device: &dyn BlockDevice, dear: bool) -> Result<Turn> {
     stage.set(device, "read_ahead_kb", "128")?;
     stage.python(PARTS, &[device.path()])?;

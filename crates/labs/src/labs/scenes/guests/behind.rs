@@ -1,4 +1,4 @@
-//! What a provider or a sick drive does: QEMU's throttling, and nbdkit's filters, behind the
+//! Limits of a provider and defects of a drive: QEMU's throttling, and nbdkit's filters, behind the
 //! guest's disk.
 
 use super::*;
@@ -21,8 +21,7 @@ pub const LABS: &[Lab] = &[
     near("guest-multipath-failover-near", &["multipath-failover"], |it| paths(it, false)),
 ];
 
-/// An NVMe disk that the provider sells with so many I/Os a second; or the program itself that
-/// wants no more.
+/// An NVMe disk with a provider's limit of I/Os per second; or a program that submits no more.
 fn capped(stage: &mut LabStage, by_provider: bool) -> Result<()> {
     let dice = &mut stage.dice;
     let (name, iops, depth) = (dice.name(), dice.one(&[200, 300, 400, 500]), dice.between(8, 24));
@@ -83,7 +82,7 @@ fn credits(stage: &mut LabStage, in_mid_run: bool) -> Result<()> {
     Ok(())
 }
 
-/// Two drives under the same load; one of them now and then keeps a request for hundreds of
+/// Two drives under the same load; one of them now and then delays a request for hundreds of
 /// milliseconds. nbdkit's delay filter has one delay for all requests, which is both drives'
 /// ordinary one; its pause filter makes the rare long ones.
 fn two_drives(stage: &mut LabStage, sick: bool) -> Result<()> {
@@ -116,7 +115,7 @@ fn two_drives(stage: &mut LabStage, sick: bool) -> Result<()> {
     Ok(())
 }
 
-/// Has nbdkit keep every request for so many milliseconds.
+/// Pauses nbdkit's answers for so many milliseconds.
 fn pause(socket: &Path, milliseconds: u64) -> Result<()> {
     let action = || format!("pause nbdkit through {}", socket.display());
     let mut control = UnixStream::connect(socket).context(action)?;
@@ -126,9 +125,9 @@ fn pause(socket: &Path, milliseconds: u64) -> Result<()> {
     control.write_all(b"r").and_then(|()| control.read_exact(&mut answer)).context(action)
 }
 
-/// Two paths to one disk, as the device mapper's multipath target sees them. What multipathd does,
-/// a loop does: it gives failed paths another try. Both paths fail for a while, again and again; or
-/// the paths are well and the disk behind both stalls as long.
+/// Two paths to one disk, as the device mapper's multipath target sees them. A loop replaces
+/// multipathd: it reinstates failed paths. Both paths fail for a while, repeatedly; or the paths
+/// are well and the disk behind both stalls as long.
 fn paths(stage: &mut LabStage, fail: bool) -> Result<()> {
     let dice = &mut stage.dice;
     let both = [dice.name(), dice.name() + "2"]
@@ -174,7 +173,7 @@ fn paths(stage: &mut LabStage, fail: bool) -> Result<()> {
 #[derive(Clone)]
 struct Way {
     name: String,
-    /// While it exists, every read fails.
+    /// A file: while it exists, every read fails.
     fails: PathBuf,
 }
 
@@ -185,7 +184,7 @@ impl Way {
         GuestDisk::nbdkit(&self.name, 256 * MIB, &["error"], &parameters)
     }
 
-    /// Makes it fail, or stall.
+    /// Makes the path fail, or stall.
     fn spoil(&self, running: &mut RunningGuest, fail: bool) -> Result<()> {
         if !fail {
             return running.limit(&self.name, DiskLimits::iops(1));

@@ -86,8 +86,8 @@ fn snapshot(stage: &mut LabStage, taken: bool) -> Result<()> {
     Ok(())
 }
 
-/// A disk whose blocks come from somewhere slow when they are first read; or each time. Most reads
-/// go to a hundredth of it.
+/// A disk whose blocks come from a slow place when they are first read; or each time. Most reads go
+/// to a hundredth of it.
 fn fetched(stage: &mut LabStage, only_first: bool) -> Result<()> {
     let dice = &mut stage.dice;
     let (name, ms) = (dice.name(), dice.between(15, 40));
@@ -100,7 +100,7 @@ fn fetched(stage: &mut LabStage, only_first: bool) -> Result<()> {
     );
     let delay = format!("delay-read={ms}ms");
     let (filters, parameters): (&[&str], &[&str]) = match only_first {
-        // nbdkit serves one request at a time then, so only few reads may be slow.
+        // nbdkit then serves one request at a time, so only few reads may be slow.
         true => (&["cache", "delay"], &["cache-on-read=true", &delay]),
         false => (&["delay"], &[&delay]),
     };

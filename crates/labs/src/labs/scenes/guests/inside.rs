@@ -24,7 +24,7 @@ pub const LABS: &[Lab] = &[
 ];
 
 /// A program that uses more memory than its cgroup may have; or one that reads and writes the same
-/// disk at random, with memory enough.
+/// disk at random, with enough memory.
 fn swapping(stage: &mut LabStage, too_small: bool) -> Result<()> {
     let dice = &mut stage.dice;
     let (name, used) = (dice.name(), dice.between(90, 130));
@@ -62,8 +62,8 @@ fn mounted(name: &str, options: &str) -> String {
 }
 
 /// A writer faster than the disk, with little memory allowed to be dirty; or one that is a little
-/// slower than the disk, with much. The file is there already: nothing is allocated, and the
-/// journal has next to nothing to do.
+/// slower than the disk, with much. The file exists already: nothing is allocated, and the journal
+/// has next to nothing to do.
 fn dirtying(stage: &mut LabStage, little: bool) -> Result<()> {
     let dice = &mut stage.dice;
     let (name, mib, allowed) = (dice.name(), dice.between(8, 14), dice.between(10, 20));
@@ -117,7 +117,7 @@ fn syncing(stage: &mut LabStage, storm: bool) -> Result<()> {
     Ok(())
 }
 
-/// A cgroup whose I/Os the io.cost controller lets through at a pace; or a disk that has that pace.
+/// A cgroup whose I/Os the io.cost controller admits at a rate; or a disk that has that rate.
 fn weighed(stage: &mut LabStage, by_cost: bool) -> Result<()> {
     let dice = &mut stage.dice;
     let (name, iops, depth) = (dice.name(), dice.between(150, 400), dice.between(1, 4));
@@ -152,8 +152,8 @@ fn weighed(stage: &mut LabStage, by_cost: bool) -> Result<()> {
     Ok(())
 }
 
-/// A drive that needs a long time to empty its write cache, and a program that asks for it after
-/// each write; or a drive that does not, and a program that takes the time itself. scsi_debug
+/// A drive that needs a long time to empty its write cache, and a program that requests it after
+/// each write; or a drive that does not, and a program that waits as long by itself. scsi_debug
 /// answers in one tick of the clock, and empties its cache in a twentieth of as many seconds.
 fn flushing(stage: &mut LabStage, dear: bool) -> Result<()> {
     let dice = &mut stage.dice;
@@ -213,14 +213,14 @@ fn mirrored(stage: &mut LabStage, resync: bool) -> Result<()> {
     Ok(())
 }
 
-/// What lies between a device of the device mapper and its disk.
+/// The layer between a device of the device mapper and its disk.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum DiskBelow {
-    /// Every block is encrypted, which an emulated CPU is slow at.
+    /// Encryption of every block, at which an emulated CPU is slow.
     Encrypted,
-    /// Every read is held for some milliseconds.
+    /// A delay of every read by some milliseconds.
     Delayed,
-    /// Nothing: the disk itself is as slow.
+    /// No layer: the disk is as slow.
     Handed,
 }
 
@@ -276,7 +276,7 @@ fn initialised(stage: &mut LabStage, lazy: bool) -> Result<()> {
     stage.expected = Expected::fix(&["lazy", "init_itable"]).on("vda").by("ext4lazyinit");
     let limits = DiskLimits::bytes(mib * MIB);
     let disk = GuestDisk::memory(&name, 1500 * MIB);
-    // All inode tables are to be written at once; what is left to be written must still be there.
+    // All inode tables are to be written at once; the remaining ones must still be there.
     let disk = if lazy { disk.limited(limits) } else { disk };
     let scene = GuestScene::new(script + SETTLE)?.with(|guest| guest.disk(disk));
     stage.guest = Some(scene.then_limit(10, &name, limits));

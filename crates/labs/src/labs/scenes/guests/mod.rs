@@ -27,7 +27,7 @@ const fn cause(
     Lab::cause(name, causes, build)
 }
 
-/// The same without its cause.
+/// A lab with the same load, without the cause.
 const fn near(
     name: &'static str,
     causes: &'static [&'static str],
@@ -43,5 +43,5 @@ fn fio(dice: &mut SeededNumbers, options: &str) -> String {
     format!("fio --name=load --randseed={seed} {always} {options} >/dev/null 2>&1 &\n")
 }
 
-/// Lets the load come to its pace.
+/// Lets the load reach its rate.
 const SETTLE: &str = "sleep 3\n";

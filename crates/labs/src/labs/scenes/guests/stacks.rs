@@ -41,7 +41,7 @@ const CRYPT: StackedDevice = StackedDevice {
            \"0 409600 crypt aes-xts-plain64 $key 0 $a 0\"\n",
 };
 
-/// Reads at random and a group commit now and then, far below what the devices could.
+/// Random reads and a group commit now and then, far below the limits of the devices.
 fn stacked(stage: &mut LabStage, stack: StackedDevice, disks: usize) -> Result<()> {
     let dice = &mut stage.dice;
     let names = [dice.name(), dice.name() + "2"];
@@ -72,7 +72,7 @@ fn stacked(stage: &mut LabStage, stack: StackedDevice, disks: usize) -> Result<(
     Ok(())
 }
 
-/// A rotating SATA disk behind an adapter, as slow as such disks are, with a load that it can bear.
+/// A rotating SATA disk behind an adapter, as slow as such disks are, with a load below its limit.
 fn rotating(stage: &mut LabStage) -> Result<()> {
     let dice = &mut stage.dice;
     let (name, ms, reads) = (dice.name(), dice.between(6, 10), dice.between(10, 25));

@@ -16,9 +16,9 @@ pub const LABS: &[Lab] = &[
     Lab::control("prometheus-healthy", prometheus),
 ];
 
-/// How long a drive without protection against power loss takes to empty its cache, microseconds.
+/// The cache flush time of a drive without protection against power loss, microseconds.
 const SLOW: (u64, u64) = (5000, 8000);
-/// How long a good one takes.
+/// The cache flush time of a good drive, microseconds.
 const QUICK: (u64, u64) = (QUICK_FLUSH_US, QUICK_FLUSH_US);
 /// Correct causes of a snapshot that writes concurrently with synced commands.
 const SNAPSHOTS: &[&str] = &[
@@ -131,7 +131,7 @@ fn redis_on(stage: &mut LabStage, disk: &LabFileSystem, fsync: &str) -> Result<P
     Ok(socket)
 }
 
-/// What Redis answers.
+/// Returns the answer of Redis.
 fn redis_says(socket: &Path, words: &[&str]) -> Result<String> {
     let arguments = [Path::new("-s"), socket].into_iter().chain(words.iter().map(Path::new));
     command::run("redis-cli", arguments)

@@ -16,8 +16,8 @@ pub const LABS: &[Lab] = &[
 /// rows goes into FILE.
 const INSERTS: &str = include_str!("../../../../programs/inserts.py");
 
-/// A program that inserts rows: what changes the drive's speed, and the file with the number of
-/// rows.
+/// Starts a program that inserts rows; returns the handle of the drive's speed, and the file with
+/// the number of rows.
 fn sqlite_with(
     stage: &mut LabStage,
     mode: &str,
@@ -72,7 +72,7 @@ fn rocksdb_sync(stage: &mut LabStage) -> Result<()> {
     Ok(())
 }
 
-/// A writer that sends as much as an application does, on a drive that is much faster.
+/// A writer with the load of an application, on a drive that is much faster.
 fn rocksdb_healthy(stage: &mut LabStage) -> Result<()> {
     let (disk, hand) = disk(stage, 2500, FileSystemKind::Ext4)?;
     hand.set(flushing_in(QUICK_FLUSH_US));
@@ -87,7 +87,7 @@ fn rocksdb_healthy(stage: &mut LabStage) -> Result<()> {
     Ok(())
 }
 
-/// A writer that makes more to compact than the drive can take.
+/// A writer with more to compact than the drive can take.
 fn rocksdb_compaction(stage: &mut LabStage) -> Result<()> {
     let (disk, hand) = disk(stage, 4000, FileSystemKind::Ext4)?;
     hand.set(paced_at(stage.dice.between(35, 50)));

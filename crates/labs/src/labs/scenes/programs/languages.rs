@@ -1,4 +1,4 @@
-//! Programs in Java and Go: what a runtime adds to waits (a lock around a sync, a log of the
+//! Programs in Java and Go: the waits that a runtime adds (a lock around a sync, a log of the
 //! collector, a heap dump, threads that are parked).
 
 use super::*;
@@ -7,7 +7,7 @@ use crate::labs::expected::Expected;
 /// The labs.
 pub const LABS: &[Lab] = &[
     Lab::any("java-force-in-lock", LOCKS, |it| orders(it, "lock", (5000, 9000))),
-    // It syncs a few hundred bytes hundreds of times a second, which is worth saying.
+    // It syncs a few hundred bytes hundreds of times a second, which is worth a finding.
     Lab::near("java-flusher-outside-lock", &["lock-behind-io"], |it| orders(it, "flusher", QUICK)),
     Lab::any("java-heap-dump", DUMPS, heap_dump),
     Lab::any("java-gc-log", GC_LOGS, |it| gc_log(it, true)),
@@ -15,11 +15,11 @@ pub const LABS: &[Lab] = &[
     Lab::control("go-parked-threads", go_parked),
 ];
 
-/// How long a good drive takes to empty its cache, microseconds.
+/// The cache flush time of a good drive, microseconds.
 const QUICK: (u64, u64) = (QUICK_FLUSH_US, QUICK_FLUSH_US);
-/// What a lock that is held over a sync may rightly be called.
+/// Correct causes of a lock that is held over a sync.
 const LOCKS: &[&str] = &["lock-behind-io", "flush-cost", "slow-sync", "fsync-heavy"];
-/// What a heap dump may rightly be called.
+/// Correct causes of a heap dump.
 const DUMPS: &[&str] =
     &["dirty-throttle", "slow-writes", "device-saturated", "writeback-burst", "slow-sync"];
 /// Correct causes of a collector's log concurrent with a stream of writes.
@@ -76,7 +76,7 @@ fn heap_dump(stage: &mut LabStage) -> Result<()> {
     let (disk, hand) = disk(stage, 2000, FileSystemKind::Ext4)?;
     let bdi = format!("/sys/dev/block/{}/bdi", disk.device().number()?);
     hand.set(paced_at(stage.dice.between(40, 60)));
-    // What memory is to a smaller machine: so much may be dirty.
+    // The memory of a smaller machine: so much may be dirty.
     for (setting, value) in [("strict_limit", "1"), ("max_bytes", "33554432")] {
         stage.set_file(PathBuf::from(&bdi).join(setting), value)?;
     }
@@ -90,7 +90,7 @@ fn heap_dump(stage: &mut LabStage) -> Result<()> {
     Ok(())
 }
 
-/// A collector that logs each collection to a drive, which a stream of writes keeps full or not.
+/// A collector that logs each collection to a drive, which a stream of writes saturates or not.
 fn gc_log(stage: &mut LabStage, is_sick: bool) -> Result<()> {
     let (disk, hand) = disk(stage, 3000, FileSystemKind::Ext4)?;
     let log = format!("-Xlog:gc*=debug:file={}", disk.path().join("gc.log").display());
@@ -129,7 +129,7 @@ fn go_parked(stage: &mut LabStage) -> Result<()> {
     Ok(())
 }
 
-/// Go where its own archive puts it.
+/// Returns the Go of its own archive.
 fn installed_go() -> Result<PathBuf> {
     let go = PathBuf::from("/usr/local/go/bin/go");
     if go.is_file() {

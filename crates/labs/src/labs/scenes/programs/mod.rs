@@ -11,8 +11,7 @@
 //! Each program has its files on the lab's own device, speaks on a socket of that device or on
 //! 127.0.0.1, and is ended with the lab. The packages' own servers are left alone.
 //!
-//! What does not belong here: how a program is recognised and what it is advised (crate
-//! `iowhy-core`).
+//! What does not belong here: recognising a program, and the advice for it (crate `iowhy-core`).
 
 use super::*;
 use crate::command;
@@ -27,12 +26,12 @@ pub mod languages;
 pub mod postgres;
 pub mod system;
 
-/// What any trouble with syncs may rightly be called.
+/// Correct causes of any trouble with syncs.
 const SYNCS: &[&str] = &["slow-sync", "flush-cost", "fsync-heavy"];
-/// What reads that one program takes from another may rightly be called.
+/// Correct causes of reads that one program takes from another.
 const READS: &[&str] =
     &["bulk-scan", "noisy-neighbour", "slow-reads", "device-saturated", "page-cache-thrash"];
-/// What a device that is kept full by writes may rightly be called.
+/// Correct causes of a device that writes saturate.
 const WRITES: &[&str] = &[
     "device-saturated",
     "dirty-throttle",
@@ -44,12 +43,12 @@ const WRITES: &[&str] = &[
     "checkpoint-burst",
 ];
 
-/// What a healthy flash drive takes to empty its cache, microseconds.
+/// The cache flush time of a healthy flash drive, microseconds.
 const QUICK_FLUSH_US: u64 = 200;
-/// What a flash drive takes for a request.
+/// The latency of a flash drive's request.
 const LATENCY: Duration = Duration::from_micros(150);
 
-/// A flash drive whose cache takes so long to empty.
+/// Returns the speed of a flash drive with this cache flush time.
 fn flushing_in(microseconds: u64) -> DeviceSpeed {
     let flush = Duration::from_micros(microseconds);
     DeviceSpeed {
@@ -69,13 +68,13 @@ fn paced_at(mib: u64) -> DeviceSpeed {
     DeviceSpeed { latency: LATENCY, flush, write_bps: bps, read_bps: bps, ..drive }
 }
 
-/// A file system on a device whose speed the hand changes: as fast as memory until then.
+/// Makes a file system on a device whose speed the handle changes: as fast as memory until then.
 fn disk(stage: &mut LabStage, mib: u64, kind: FileSystemKind) -> Result<(LabFileSystem, Hand)> {
     let (device, hand) = stage.hidden(mib)?;
     Ok((stage.mounted(device, kind)?, hand))
 }
 
-/// A folder on a file system, of `user` where it is not root's.
+/// Makes a folder on a file system, owned by `user` if it is given, else by root.
 fn folder(stage: &LabStage, disk: &LabFileSystem, user: Option<&str>) -> Result<PathBuf> {
     let folder = disk.path().join("data");
     std::fs::create_dir(&folder).context(|| format!("make {}", folder.display()))?;

@@ -18,7 +18,7 @@ pub const LABS: &[Lab] = &[
     Lab::control("postgres-reads-healthy", |it| beside(it, SCAN, false)),
 ];
 
-/// What a sort that goes to the disk may rightly be called.
+/// Correct causes of a sort that goes to the disk.
 const SPILLS: &[&str] = &[
     "device-saturated",
     "slow-reads",
@@ -30,16 +30,16 @@ const SPILLS: &[&str] = &[
 ];
 /// Reads all of a table, with the help of parallel workers.
 const SCAN: &str = "select max(filler) from pgbench_accounts";
-/// Reads all of a table, also what needs no vacuum.
+/// Reads all of a table, also pages that need no vacuum.
 const VACUUM: &str = "vacuum (freeze, disable_page_skipping) pgbench_accounts";
-/// Sorts whole rows of a table: what is sorted is more than the server's memory.
+/// Sorts whole rows of a table, which are more than the server's memory.
 const SORT: &str = "select count(filler), count(x) from (select filler, md5(aid::text) as x \
                     from pgbench_accounts order by x offset 0) as t";
 
-/// Who may run it.
+/// The user that runs it.
 const USER: &str = "postgres";
 
-/// What a server is made of.
+/// The parts of a server.
 struct Setup<'a> {
     /// Its accounts: 15 MB each.
     scale: u64,
@@ -63,7 +63,7 @@ impl PostgresServer {
         command::output_of(initdb)?;
         let mut postgres = as_user(USER, &program("postgres")?)?;
         postgres.arg("-D").arg(&socket).arg("-k").arg(&socket);
-        // Nothing but what the lab asks for: no socket of the network, no vacuum of its own.
+        // Only the lab's own load: no socket of the network, no vacuum of the server's own.
         let common = ["listen_addresses=", "autovacuum=off", "max_connections=40", "jit=off"];
         for setting in common.iter().chain(setup.settings) {
             postgres.args(["-c", setting]);
@@ -100,21 +100,21 @@ impl PostgresServer {
         stage.start(bench)
     }
 
-    /// What the server answers.
+    /// Returns the server's answer.
     fn sql(&self, query: &str) -> Result<String> {
         let mut psql = self.client("psql")?;
         psql.args(["-qAtX", "-c", query, USER]);
         command::output_of(psql)
     }
 
-    /// Does the same again and again.
+    /// Runs the query repeatedly.
     fn repeat(&self, stage: &mut LabStage, query: &str) -> Result<()> {
         let psql = command::find("psql")?;
         let script = r#"while :; do "$1" -h "$2" -U postgres -qAtX -c "$3" postgres; done"#;
         stage.shell(script, &[&psql, &self.socket, Path::new(query)])
     }
 
-    /// Lets pgbench's transactions be the lab's measure, of which `action` takes the cause away.
+    /// Makes pgbench's transactions the lab's measure; `action` removes the cause.
     fn measured(
         self,
         stage: &mut LabStage,
@@ -178,8 +178,8 @@ fn asynchronous(stage: &mut LabStage) -> Result<()> {
     Ok(())
 }
 
-/// Transactions on a drive that is not fast; the more often a checkpoint comes, the more whole
-/// pages they write into the log.
+/// Transactions on a drive that is not fast; the more often a checkpoint comes, the more full pages
+/// they write into the log.
 fn checkpoint(stage: &mut LabStage, max_wal_size: &str) -> Result<()> {
     let (disk, hand) = disk(stage, 3000, FileSystemKind::Ext4)?;
     let most = format!("max_wal_size={max_wal_size}");
@@ -199,7 +199,7 @@ fn checkpoint(stage: &mut LabStage, max_wal_size: &str) -> Result<()> {
     Ok(())
 }
 
-/// A query that sorts more than it may keep in memory, on a server that has little.
+/// A query that sorts more than it may hold in memory, on a server that has little.
 fn spill(stage: &mut LabStage, work_mem: &str) -> Result<()> {
     let (disk, hand) = disk(stage, 2000, FileSystemKind::Ext4)?;
     let is_sick = work_mem == "64kB";

@@ -18,7 +18,7 @@ pub const LABS: &[Lab] = &[
     Lab::any("updatedb-cold", &["metadata-scan", "slow-metadata"], updatedb),
 ];
 
-/// How long a drive without protection against power loss takes to empty its cache, microseconds.
+/// The cache flush time of a drive without protection against power loss, microseconds.
 const SLOW: u64 = 6000;
 /// Correct causes of a copy of many files concurrent with a paced reader.
 const RSYNCS: &[&str] =
@@ -34,7 +34,7 @@ fn tree(folder: &Path, files: u64) -> Result<()> {
     command::output_of(make).map(drop)
 }
 
-/// `git status` again and again, each time with nothing in memory, or with all.
+/// `git status` repeatedly, each time with nothing in memory, or with all.
 fn git(stage: &mut LabStage, is_cold: bool) -> Result<()> {
     let git = command::find("git")?;
     let (disk, hand) = disk(stage, 900, FileSystemKind::Ext4)?;
@@ -64,8 +64,7 @@ fn git(stage: &mut LabStage, is_cold: bool) -> Result<()> {
     Ok(())
 }
 
-/// dpkg unpacks a package of many files into a system of its own, again and again; it syncs each
-/// file.
+/// dpkg unpacks a package of many files into a system of its own, repeatedly; it syncs each file.
 fn dpkg(stage: &mut LabStage, flush_us: u64) -> Result<()> {
     let dpkg = command::find("dpkg")?;
     let (disk, hand) = disk(stage, 900, FileSystemKind::Ext4)?;
@@ -159,7 +158,7 @@ fn rsync(stage: &mut LabStage, is_sick: bool) -> Result<()> {
     Ok(())
 }
 
-/// updatedb goes through a tree of which nothing is in memory.
+/// updatedb reads a tree of which nothing is in memory.
 fn updatedb(stage: &mut LabStage) -> Result<()> {
     let updatedb = command::find("updatedb")?;
     let (disk, hand) = disk(stage, 900, FileSystemKind::Ext4)?;
