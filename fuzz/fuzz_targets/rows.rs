@@ -1,6 +1,6 @@
-//! Rows with values that cannot be, put through every view, interval, comparison, redaction and
-//! plan. The reader of a recording checks the layout of a file and cuts its numbers to their
-//! bounds, as is done here; within these, what the file says may be anything.
+//! Rows with impossible values, put through every view, interval, comparison, redaction and plan.
+//! The reader of a recording checks the layout of a file and cuts its numbers to their bounds, as
+//! is done here; within these, the values are untrusted.
 #![no_main]
 
 use iowhy_core::analysis::intervals::{Cutter, WantedIntervals};
@@ -137,7 +137,7 @@ fn reports(script: &Script) {
     summaries(&redacted, &to, &rows.environment(environment));
 }
 
-/// Views of intervals of `every_ns`: they end, whatever the rows say.
+/// Runs views of intervals of `every_ns`: they end, for any rows.
 fn intervals(script: &Script, every_ns: u64) {
     let Script { names, environment, .. } = script;
     let wanted = WantedIntervals { every_ns: Some(every_ns.max(1)), count: None };
@@ -161,7 +161,7 @@ fn intervals(script: &Script, every_ns: u64) {
     let Ok(_) = cutter.finish(environment, names, &mut each);
 }
 
-/// The plan of a reproduction, which iowhy itself must take.
+/// Makes the plan of a reproduction, which iowhy itself must accept.
 fn reproduces(script: &Script) {
     let Script { names, environment, batch } = script;
     let (mut streams, mut sequence) = (LoadStreams::default(), ReplayTally::default());
@@ -179,7 +179,7 @@ fn reproduces(script: &Script) {
     }
 }
 
-/// What `top` makes of it.
+/// Runs the moments of `top`.
 fn moments(script: &Script) {
     let Script { names, environment, batch } = script;
     let mut moments = RecordedMoments::new(environment);

@@ -1,5 +1,5 @@
-//! What every reader must survive: any bytes. The targets call these functions, and so does the
-//! test that reads again what they once found (crates/blktrace/tests/it/fuzzed.rs).
+//! Readers that must survive any bytes. The targets call these functions, and so does the test that
+//! reads past findings again (crates/blktrace/tests/it/fuzzed.rs).
 //!
 //! A target fails by panicking, by taking longer than libFuzzer's limit or by its memory limit.
 
@@ -82,9 +82,9 @@ pub fn format(bytes: &[u8]) {
     EventText::new(options).write(&batch, 0, &mut Vec::new());
 }
 
-/// Bytes as the files of a recording below `directory`, which holds one: first comes what
-/// `recording.json` is replaced by, then after a NUL a segment of the requests. A recording that
-/// does not open says why.
+/// Reads bytes as the files of a recording below `directory`, which holds one: first the
+/// replacement of `recording.json`, then after a NUL a segment of the requests. A recording that
+/// does not open has a reason.
 pub fn recording(bytes: &[u8], directory: &Path) {
     let at = bytes.iter().position(|byte| *byte == 0);
     let (manifest, segment) = match at {

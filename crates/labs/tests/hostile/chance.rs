@@ -1,6 +1,6 @@
 //! Choices that follow from a number: the same number gives the same input on every machine.
 //!
-//! What does not belong here: what is chosen from.
+//! What does not belong here: the choices themselves.
 
 /// Numbers at which arithmetic ends, and times far from every watch.
 const EXTREMES: &[i64] = &[
@@ -40,7 +40,7 @@ pub struct Chance(u64);
 impl Chance {
     /// The choices of input `number`.
     pub fn for_input(number: u64) -> Chance {
-        // Neighbours begin far apart.
+        // Neighbouring numbers begin far apart.
         Chance(number.wrapping_mul(0xd134_2543_de82_ef95))
     }
 
@@ -62,7 +62,7 @@ impl Chance {
         self.below(times) == 0
     }
 
-    /// One of them, which are not none.
+    /// Returns one of the choices, of which there is at least one.
     pub fn one_of<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
         &choices[self.below(choices.len())]
     }

@@ -1,6 +1,6 @@
 //! The kinds of input, and the commands that read each.
 //!
-//! What does not belong here: how a command is run (see [`crate::runs`]).
+//! What does not belong here: running a command (see [`crate::runs`]).
 
 use crate::damage::{ABSENT, BITS, CUT, END, NUMBERS, REPEATED, SPECIAL, VALUES, WORDS};
 
@@ -37,7 +37,7 @@ pub const KINDS: &[KindOfInput] = &[
         kind: InputKind::Recording,
         name: "recording",
         share: 60,
-        // Rows are what is easily wrong where the layout is not.
+        // If the layout is sound, rows are easily wrong.
         damages: &[
             ROWS, ROWS, ROWS, ROWS, CELLS, CELLS, BITS, CUT, END, VALUES, NUMBERS, WORDS, SPECIAL,
         ],

@@ -14,14 +14,14 @@ pub const NUMBERS: &str = "numbers that cannot be";
 pub const WORDS: &str = "words that hurt";
 pub const VALUES: &str = "values of another kind";
 pub const SPECIAL: &str = "no regular file";
-/// The same of what may be a pipe, in which case it is waited for.
+/// A missing file, which a command may wait for, because it may be a pipe.
 pub const ABSENT: &str = "no file";
 
 /// Bytes at the end of a Parquet file in which it is described.
 const FOOTER: usize = 2_000;
-/// How long a file becomes by being repeated.
+/// The length to which a file is repeated at most, bytes.
 const MOST_BYTES: usize = 1 << 20;
-/// How deep JSON gets: more than any parser follows.
+/// The depth of JSON: more than any parser follows.
 const DEPTH: usize = 100_000;
 
 /// Spoils one of the `files`.
@@ -131,7 +131,7 @@ fn with_word(bytes: &[u8], chance: &mut Chance) -> Vec<u8> {
 fn with_value(bytes: &[u8], chance: &mut Chance) -> Vec<u8> {
     let Ok(mut root) = serde_json::from_slice::<Value>(bytes) else { return bytes.to_vec() };
     let mut at = chance.below(count(&root));
-    // What no parser follows cannot be built as a value.
+    // A value that no parser follows cannot be built as a value.
     let deep = chance.once_in(12).then(|| "[".repeat(DEPTH));
     if let Some(value) = nth(&mut root, &mut at) {
         *value = match &deep {
@@ -157,7 +157,7 @@ fn other(value: &Value, chance: &mut Chance) -> Value {
     }
 }
 
-/// The value itself and all in it.
+/// Counts the value and all values in it.
 fn count(value: &Value) -> usize {
     1 + match value {
         Value::Array(items) => items.iter().map(count).sum(),

@@ -1,6 +1,6 @@
 //! An input of iowhy: files below one directory, in memory.
 //!
-//! What does not belong here: how they are spoiled (see [`crate::damage`]).
+//! What does not belong here: spoiling them (see [`crate::damage`]).
 
 use iowhy_labs::Result;
 use iowhy_labs::error::Context;
@@ -8,7 +8,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-/// What stands at a path.
+/// The content of a path.
 #[derive(Clone)]
 pub enum InputEntry {
     Bytes(Vec<u8>),
@@ -18,7 +18,7 @@ pub enum InputEntry {
     Link(&'static str),
 }
 
-/// An input: what stands where below its directory.
+/// An input: the entries below its directory, by path.
 #[derive(Clone, Default)]
 pub struct InputFiles(pub Vec<(PathBuf, InputEntry)>);
 
@@ -47,19 +47,19 @@ impl InputFiles {
         Ok(())
     }
 
-    /// The same below the directory `name`.
+    /// Moves the files below the directory `name`.
     pub fn below(self, name: &str) -> InputFiles {
         let entries = self.0.into_iter().map(|(path, entry)| (Path::new(name).join(path), entry));
         InputFiles(entries.collect())
     }
 
-    /// The same with a file.
+    /// Adds a file.
     pub fn with(mut self, path: &str, bytes: &[u8]) -> InputFiles {
         self.0.push((PathBuf::from(path), InputEntry::Bytes(bytes.to_vec())));
         self
     }
 
-    /// Writes them below `folder`, in place of what is there.
+    /// Writes them below `folder`, in place of existing ones.
     pub fn write(&self, folder: &Path) -> Result<()> {
         let action = || format!("write {}", folder.display());
         match fs::remove_dir_all(folder) {

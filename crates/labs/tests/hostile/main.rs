@@ -1,6 +1,6 @@
 //! Thousands of damaged and impossible inputs of every kind that iowhy reads, each put through a
 //! command of the built iowhy: `make hostile`, `IOWHY_HOSTILE=1 make test`. None may panic, be
-//! ended by a signal, take more memory or time than it may, or print a control character.
+//! ended by a signal, exceed its limits of memory or time, or print a control character.
 //!
 //! | where | what |
 //! |---|---|
@@ -76,7 +76,7 @@ fn main() -> ExitCode {
 }
 
 fn say(line: &str) {
-    // A closed terminal does not end it.
+    // A closed terminal does not end the test.
     let _closed = writeln!(std::io::stdout(), "{line}");
 }
 
@@ -107,7 +107,7 @@ impl Benchmark for HostileSettings {
 }
 
 impl HostileSettings {
-    /// Runs all, as many at once as there are CPUs.
+    /// Runs all inputs, as many at once as there are CPUs.
     fn run(&self, progress: &mut dyn FnMut(&str)) -> Result<Vec<HostileRun>> {
         let (binary, scratch) = (iowhy::binary()?, Scratch::new()?);
         let memory = scratch.memory()?;
@@ -121,7 +121,7 @@ impl HostileSettings {
                 scope.spawn(move || {
                     loop {
                         let number = next.fetch_add(1, Ordering::Relaxed);
-                        // The other side is gone after a first error.
+                        // The receiver is gone after a first error.
                         if number >= last || done.send(one(sound, number, &place, binary)).is_err()
                         {
                             return;
@@ -169,7 +169,7 @@ fn one(sound: &SoundInputs, number: u64, place: &Path, binary: &Path) -> Result<
     Ok(HostileRun { number: Some(number), ..run })
 }
 
-/// Writes an input; its kind, and how it is spoiled.
+/// Writes an input; returns its kind, and the way in which it is spoiled.
 fn written(
     sound: &SoundInputs,
     chance: &mut Chance,

@@ -50,7 +50,7 @@ impl SoundRows {
         let (mut batch, mut names) = (self.batch.clone(), self.names.clone());
         let mut environment = self.environment.clone();
         let hostile: Vec<Name> = (0..4).map(|_| names.intern(&chance.name())).collect();
-        // All tables at once hide what a few spoiled ones show.
+        // Spoiling all tables at once would hide the effect of a few.
         let mut cells = ColumnValues::default();
         ColumnType::put(hostile.iter(), &mut cells);
         let cells: Vec<i64> = (0..hostile.len()).filter_map(|row| cells.get(row)).collect();
@@ -89,8 +89,8 @@ fn write(folder: &Path, environment: &Environment, batch: &Batch, names: &Names)
     writer.finish(&mut environment.clone(), names).context(action)
 }
 
-/// Some rows of each table, those that belong to a request with it; and block events, which a
-/// recording has only when asked.
+/// Keeps some rows of each table, and those that belong to a request with it; adds block events,
+/// which a recording has only on request.
 fn some_of(mut all: Batch, names: &mut Names) -> Batch {
     spread(&mut all.requests);
     spread(&mut all.waits);
@@ -129,7 +129,7 @@ fn spread<T>(rows: &mut Vec<T>) {
 /// Spoils rows of tables.
 struct Spoiler<'a> {
     chance: &'a mut Chance,
-    /// As columns hold them.
+    /// The names, as columns hold them.
     names: &'a [i64],
 }
 
@@ -163,7 +163,7 @@ impl Spoiler<'_> {
             spoiled
         });
         let spoiled = Columns::from_parts(spoiled.collect(), rows.len());
-        // Rows that no type of ours holds are left out: files with those are another damage.
+        // Rows that no type of iowhy holds are left out: files with those are another damage.
         let mut kept = Vec::new();
         spoiled.take(0..rows.len(), &mut kept);
         *rows = kept;

@@ -1,6 +1,6 @@
 //! One command of the built iowhy on one input, and the verdict on it.
 //!
-//! What does not belong here: which commands there are (see [`crate::commands`]).
+//! What does not belong here: the list of commands (see [`crate::commands`]).
 
 use iowhy_labs::error::Context;
 use iowhy_labs::{Result, machine};
@@ -16,35 +16,35 @@ use std::time::{Duration, Instant};
 pub const MOST_BYTES: u64 = 512 << 20;
 /// CPU time that a command may take; then the kernel ends it.
 pub const MOST_CPU: Duration = Duration::from_secs(10);
-/// How long it may take beside others that use the machine: beyond that it hangs.
+/// The time that it may take on a busy machine: beyond that it hangs.
 const MOST_TIME: Duration = Duration::from_secs(120);
 /// The code of a panic.
 const PANICKED: i32 = 101;
-/// What is said of words that iowhy does not take: a mistake in the list of commands.
+/// The messages about words that iowhy does not accept: a mistake in the list of commands.
 const MISTAKES: [&str; 2] = ["try '--help'", "failed to redact names"];
-/// What prints the texts of a source as they are, unless it is a terminal that shows them.
+/// Commands that print the texts of a source unescaped, unless standard output is a terminal.
 const DATA: [&str; 2] = ["events", "--folded"];
-/// How often the command's memory is looked at.
+/// The interval of sampling the command's memory.
 const LOOK: Duration = Duration::from_millis(3);
 /// Bytes of its output that are examined.
 const MOST_OUTPUT: u64 = 64 << 20;
 /// Bytes that it may write.
 const MOST_WRITTEN: u64 = 1 << 30;
 
-/// What became of an input.
+/// The result of an input.
 pub struct HostileRun {
-    /// The input's number; `None` of one that is kept.
+    /// The input's number; `None` for one that is kept.
     pub number: Option<u64>,
-    /// What was spoiled, and how.
+    /// The kind of the input, and the way in which it was spoiled.
     pub kind: &'static str,
     pub damage: &'static str,
     pub command: &'static str,
     /// The exit code; `None` after a signal.
     pub code: Option<i32>,
-    /// The most memory that was seen, bytes.
+    /// The largest memory that was seen, bytes.
     pub bytes: u64,
     pub time: Duration,
-    /// Why that may not be.
+    /// The reason why the result is wrong.
     pub fault: Option<String>,
 }
 
@@ -73,7 +73,7 @@ pub fn run(
     let is_data = DATA.iter().any(|word| words.contains(word));
     let fault = fault(status, bytes, time, &printed, is_data);
     for left in [&output, &printed] {
-        // One of them may be a directory, or not be there.
+        // Either of them may be a directory, or not exist.
         let _ = fs::remove_file(left);
         let _ = fs::remove_dir_all(left);
     }
@@ -81,8 +81,8 @@ pub fn run(
     Ok(HostileRun { number: None, kind, damage, command: words, code, bytes, time, fault })
 }
 
-/// Limits what the child may take from now on. Between two looks at its memory it could take more
-/// and give it back: what it allocates is limited by the kernel.
+/// Limits the resources of the child from now on. Between two samples of its memory it could
+/// allocate and free more: so the kernel limits its allocations.
 fn limit(child: &Child) {
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let limits = [
@@ -93,12 +93,12 @@ fn limit(child: &Child) {
     ];
     for (resource, most) in limits {
         let limit = Rlimit { current: Some(most), maximum: Some(most) };
-        // It fails where the child has ended already.
+        // It fails if the child has ended already.
         let _ = prlimit(pid, resource, limit);
     }
 }
 
-/// Waits for its end, or ends it where it takes too much; its most memory.
+/// Waits for its end, or ends it if it exceeds a limit; returns its status and its largest memory.
 fn watch(child: &mut Child, begun: Instant) -> (Option<ExitStatus>, u64) {
     let mut most = 0;
     loop {
@@ -107,7 +107,7 @@ fn watch(child: &mut Child, begun: Instant) -> (Option<ExitStatus>, u64) {
             Ok(Some(status)) => return (Some(status), most),
             Ok(None) if begun.elapsed() < MOST_TIME && most <= MOST_BYTES => {}
             Ok(None) | Err(_) => {
-                // It has ended already, or does now.
+                // It has ended already, or ends now.
                 let _ = child.kill();
                 let _ = child.wait();
                 return (None, most);

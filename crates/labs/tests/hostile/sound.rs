@@ -1,6 +1,6 @@
 //! The sound inputs that are spoiled: one or several of each kind that iowhy reads.
 //!
-//! What does not belong here: how they are spoiled (see [`crate::damage`]).
+//! What does not belong here: spoiling them (see [`crate::damage`]).
 
 use crate::commands::InputKind;
 use crate::files::InputFiles;
@@ -136,7 +136,7 @@ fn as_file(bytes: &[u8]) -> InputFiles {
     InputFiles::default().with("file", bytes)
 }
 
-/// What blktrace writes, of each protocol and byte order, and what blkparse makes of it.
+/// Makes blktrace's files, of each protocol and byte order, and blkparse's text of them.
 fn captures(place: &Path) -> Result<Vec<(InputKind, InputFiles)>> {
     let mut made = Vec::new();
     let forms = [(Mix::Plain, 7, false), (Mix::Rich, 7, true), (Mix::Rich, 8, false)];
@@ -151,7 +151,7 @@ fn captures(place: &Path) -> Result<Vec<(InputKind, InputFiles)>> {
     Ok(made)
 }
 
-/// What other tools print: the beginnings of the project's examples.
+/// Returns texts of other tools: the beginnings of the project's examples.
 fn texts(root: &Path) -> Result<Vec<InputFiles>> {
     let mut texts: Vec<InputFiles> = TEXTS.iter().map(|text| as_file(text.as_bytes())).collect();
     for folder in ["fuzz/seeds/text", "crates/foreign/tests/threads"] {

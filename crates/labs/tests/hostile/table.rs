@@ -1,4 +1,4 @@
-//! What is written of all runs.
+//! The table of all runs.
 //!
 //! What does not belong here: the verdicts.
 
@@ -9,7 +9,7 @@ use iowhy_labs::error::Context;
 use std::fmt::Write;
 use std::time::Duration;
 
-/// The part of the page.
+/// Formats the part of the page.
 pub fn part(machine: &str, runs: &[HostileRun], took: Duration) -> Result<String> {
     let mut part = String::new();
     write(&mut part, machine, runs, took).context(|| "write the table".to_owned())?;

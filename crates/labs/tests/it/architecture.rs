@@ -1,5 +1,6 @@
-//! Holds the walls of docs/architecture.md: which crate may depend on which, where unsafe code,
-//! Arrow and kernel interfaces may be, how long a file may be, that a type has a name of its own.
+//! Holds the walls of docs/architecture.md: the crates that each one may depend on, the places of
+//! unsafe code, Arrow and kernel interfaces, the length of files, and type names that say their
+//! module.
 
 use crate::support::trial;
 use iowhy_labs::error::Context;
@@ -9,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Which of our crates each one may depend on, and which libraries it must not.
+/// The crates that each crate may depend on, and the libraries that it must not.
 const WALLS: &[(&str, &[&str], &[&str])] = &[
     (
         "iowhy-core",
@@ -199,8 +200,8 @@ fn arrow_only_under_recording() -> Result<()> {
     Ok(())
 }
 
-/// Where unsafe code may be: what is generated, and the two ioctls by which NVMe controllers and
-/// the device mapper are asked, for which there is no safe crate.
+/// The places of unsafe code: generated code, and the two ioctls for NVMe controllers and the
+/// device mapper, for which there is no safe crate.
 const UNSAFE: &[&str] = &["capture/src/wire", "capture/src/host/health/passthrough.rs"];
 
 fn unsafe_only_in_the_wire_module() -> Result<()> {
@@ -209,7 +210,7 @@ fn unsafe_only_in_the_wire_module() -> Result<()> {
     for (name, text) in sources(".rs")? {
         let is_allowed = UNSAFE.iter().any(|place| name.starts_with(place));
         if name.contains("/src/") && !is_allowed {
-            // A word of a page's policy of contents is none of the language.
+            // A word of a page's content security policy is not a keyword.
             let text = text.replace("'unsafe-inline'", "");
             found.extend(uses(&text, &name, &["unsafe"]));
         }
@@ -226,14 +227,13 @@ fn unsafe_only_in_the_wire_module() -> Result<()> {
     Ok(())
 }
 
-/// clippy denies the macros; this is about the writers behind them. A unit test may print why it
-/// skips.
+/// Checks the writers behind the macros that clippy denies. A unit test may print why it skips.
 fn libraries_do_not_print() -> Result<()> {
     let mut found = Vec::new();
     for (name, text) in sources(".rs")? {
         let library = ["blktrace/src/", "core/src/", "capture/src/", "views/src/", "recorder/src/"];
         if library.iter().any(|prefix| name.starts_with(prefix)) {
-            // What another program wrote is a field, not this program's terminal.
+            // Output of another program is a field, not this program's terminal.
             let others = ["output.", "command.", "child."].into_iter();
             let product = text.split("#[cfg(test)]").next().unwrap_or_default().to_owned();
             let text = others.fold(product, |text, of| {
@@ -259,7 +259,7 @@ const SHIPPED: &[&str] = &[
     "views/src/",
 ];
 
-/// What makes, changes, renames or removes files by a path.
+/// Calls that make, change, rename or remove files by a path.
 const WRITES: &[&str] = &[
     "File::create",
     "File::options",
@@ -279,7 +279,7 @@ const WRITES: &[&str] = &[
     "OFlags::TRUNC",
 ];
 
-/// Where these may stand besides, and why.
+/// Other files that may use these calls, and the reason.
 const MAY_WRITE: &[(&str, &str)] = &[
     ("reproduce/src/kernel_file.rs", "settings of the kernel, which exist or do not"),
     ("reproduce/src/target.rs", "opens a device to read it, exclusively"),
@@ -287,10 +287,10 @@ const MAY_WRITE: &[(&str, &str)] = &[
     ("recorder/src/sockets.rs", "the mode of a socket in a directory that is the daemon's"),
 ];
 
-/// What opens a file by a path, whatever it is.
+/// Calls that open a file by a path, of any kind.
 const READS: &[&str] = &["File::open(", "fs::read(", "fs::read_to_string("];
 
-/// Where these may stand besides: what they read is the kernel's or the administrator's.
+/// Other files that may use these calls: they read files of the kernel or the administrator.
 const MAY_READ: &[(&str, &str)] = &[
     ("capture/src/", "/proc, /sys and the programs of processes, by the reader's own rules"),
     ("app/src/commands/probe/limits.rs", "/proc"),
@@ -302,8 +302,8 @@ const MAY_READ: &[(&str, &str)] = &[
     ("reproduce/src/undo.rs", "/proc and /sys"),
 ];
 
-/// Lines of the product's code, without tests and comments, that have one of `wanted` in files that
-/// are not `exempt`. An exemption that nothing needs any more is one, too.
+/// Returns lines of the product's code, without tests and comments, that have one of `wanted` in
+/// files that are not `exempt`; also exemptions that nothing needs any more.
 fn calls(wanted: &[&str], exempt: &[(&str, &str)]) -> Result<Vec<String>> {
     let mut found = Vec::new();
     let mut needed = BTreeSet::new();
@@ -380,8 +380,8 @@ fn lines_are_short() -> Result<()> {
     Ok(())
 }
 
-/// Files that may ask what a row stands for: the sum of rows, what cannot be a sum of rows (the
-/// histogram's bins, time lines, widths of columns), and streams that are replayed.
+/// Files that may use the weight of a row: for the sum of rows, for values that cannot be a sum of
+/// rows (the histogram's bins, time lines, widths of columns), and for streams that are replayed.
 const WEIGHED: &[&str] = &[
     "core/src/analysis/charge/charger.rs",
     "core/src/analysis/charts/tally.rs",
@@ -417,9 +417,9 @@ fn rows_are_added_up_in_one_place() -> Result<()> {
 }
 
 /// Modules of a crate, or of a folder of one, of which none may need another that needs it: the
-/// folder, what its modules are called by, and how many of them need others at least (a test that
-/// finds fewer is broken). Thus what decoders share (`decode`) needs none of them, and a probe
-/// group none that needs it.
+/// folder, the prefix of its modules' paths, and the number of them that need others at least (a
+/// test that finds fewer is broken). So the code that decoders share (`decode`) needs none of them,
+/// and a probe group none that needs it.
 const ORDERED: &[(&str, &str, usize)] = &[
     ("capture/src/", "crate::", 6),
     ("capture/src/probes/", "crate::probes::", 3),
@@ -462,7 +462,7 @@ fn named(after: &str) -> Vec<&str> {
     }
 }
 
-/// Which modules of a folder each one needs.
+/// Returns the modules of a folder that each one needs.
 fn needs(folder: &str, prefix: &str) -> Result<BTreeMap<String, BTreeSet<String>>> {
     let mut needs: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for (name, text) in sources(".rs")? {
@@ -493,7 +493,7 @@ fn modules_stand_in_an_order() -> Result<()> {
     for (folder, prefix, least) in ORDERED {
         let mut left = needs(folder, prefix)?;
         assert!(left.len() >= *least, "{folder}: only {} modules need others", left.len());
-        // Again and again those are taken away that need none of those that are left.
+        // Modules that need none of the others are removed, until no more can be.
         loop {
             let keys: BTreeSet<String> = left.keys().cloned().collect();
             let before = left.len();
@@ -515,8 +515,8 @@ fn modules_stand_in_an_order() -> Result<()> {
     Ok(())
 }
 
-/// A module of the analysis that imports a type from `crate::analysis` itself, which hands out what
-/// others need, would have an arrow that no order shows.
+/// A module of the analysis that imports a type from `crate::analysis` itself, which re-exports
+/// types for others, would have a dependency that no order shows.
 fn rooms_are_entered_by_their_names() -> Result<()> {
     const FOLDER: &str = "core/src/analysis/";
     let files = sources(".rs")?;

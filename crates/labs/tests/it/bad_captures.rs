@@ -1,8 +1,7 @@
 //! Damaged, foreign and odd captures through the built binary: read as far as they go, each loss
-//! said with its file and offset; what is no capture is refused with a clear message.
+//! reported with its file and offset; a file that is no capture is refused with a clear message.
 //!
-//! What does not belong here: how each kind of damage is read
-//! (blktrace/tests/it/blktrace/damage.rs).
+//! What does not belong here: reading each kind of damage (blktrace/tests/it/blktrace/damage.rs).
 
 use crate::records::RecordBytes;
 use crate::support::{finish, iowhy, printed, refused, trial};
@@ -47,7 +46,7 @@ fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<()> {
     fs::write(path, content).context(|| format!("write {}", path.display()))
 }
 
-/// What a command says of the capture, standard output apart from standard error.
+/// Returns a command's standard output and standard error for the capture.
 fn ask(arguments: &[&str], source: &Path) -> Result<(String, String)> {
     let mut command = iowhy(arguments)?;
     command.arg(source).env("COLUMNS", "400");
@@ -57,7 +56,7 @@ fn ask(arguments: &[&str], source: &Path) -> Result<(String, String)> {
     Ok((text(&output.stdout), text(&output.stderr)))
 }
 
-/// Every command says `loss` of `source`; the reads that are whole are all there.
+/// Checks that every command reports `loss` of `source`, and has all complete reads.
 fn all_say(source: &Path, loss: &str, reads: usize) -> Result<()> {
     let (report, _) = ask(&["report", "--full"], source)?;
     let head = report.split("DEVICES").next().unwrap_or_default();
@@ -177,7 +176,7 @@ fn what_is_no_capture_is_refused() -> Result<()> {
         refuses(command, &empty, "it holds no recording.json and no *.blktrace.*")?;
     }
     assert!(!out.exists(), "nothing is left behind");
-    // That nothing happened is an answer.
+    // A capture without events is an answer.
     let nothing = folder.path().join("sdb.blktrace.0");
     write(&nothing, [])?;
     let (report, _) = ask(&["report", "--full"], &nothing)?;

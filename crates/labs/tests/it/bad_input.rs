@@ -1,5 +1,5 @@
-//! What a user can get wrong, and what a hostile machine can hold: a clear message, never a panic,
-//! nothing lost that was written.
+//! Mistakes of users, and hostile contents of machines: a clear message, never a panic, and no
+//! written data is lost.
 
 use crate::recording::Recording;
 use crate::support::{finish, iowhy, labs_program, printed, refused, trial, watch};

@@ -1,4 +1,4 @@
-//! Who made whom wait, on a device that is slower than two programs want it to be.
+//! Programs that make others wait, on a device that is slower than two programs need.
 
 use crate::support::{finish, iowhy, printed, trial, watch};
 use iowhy_core::model::WaitClass;
@@ -37,7 +37,7 @@ fn competitors() -> Result<()> {
     cgroup.limit(&lower, Limit::ReadIops(200))?;
     let below = LabFileSystem::new(&scratch, lower, FileSystemKind::Ext4)?;
     let slow = LoopDevice::inside(&scratch, below.path(), 16 * MIB)?;
-    // What was never written is not read from the device below.
+    // Data that was never written is not read from the device below.
     let fill = Job::new(slow.path(), Engine::Psync, FioAccess::Write, MIB).direct();
     fill.run(&scratch.fresh("fio.json"))?;
     let hog = Job::new(slow.path(), Engine::Libaio, FioAccess::RandomRead, 4096).direct().timed(60);

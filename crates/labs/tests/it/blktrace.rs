@@ -1,8 +1,8 @@
-//! The blktrace world through the built binary: beside Debian's blkparse, btt and fio on generated
-//! captures, and on the real ones that lie beside the project.
+//! blktrace's formats through the built binary: compared with Debian's blkparse, btt and fio on
+//! generated captures, and on the real ones next to the project.
 //!
-//! What does not belong here: damaged captures (see `bad_captures`), and what the library's own
-//! tests hold for every mix of events (blktrace/tests/it/blktrace).
+//! What does not belong here: damaged captures (see `bad_captures`), and the library's own tests
+//! for every mix of events (blktrace/tests/it/blktrace).
 
 use crate::support::{finish, iowhy, printed, trial, words};
 use iowhy_labs::captures::{self, GeneratorSettings, Mix};
@@ -57,7 +57,7 @@ impl GeneratedTrace {
     }
 }
 
-/// What iowhy answers to `arguments` on `sources`.
+/// Returns iowhy's output for `arguments` on `sources`.
 pub fn answer<A: AsRef<OsStr>>(arguments: &[A], sources: &[PathBuf]) -> Result<String> {
     let mut command = iowhy(arguments)?;
     command.args(sources);
@@ -67,7 +67,7 @@ pub fn answer<A: AsRef<OsStr>>(arguments: &[A], sources: &[PathBuf]) -> Result<S
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// What blkparse makes of the captures `names` in `folder`.
+/// Returns blkparse's text of the captures `names` in `folder`.
 pub fn blkparse(folder: &Path, names: &[String], more: &[&str]) -> Result<String> {
     let out = tempfile::NamedTempFile::new().context(|| "make a file".to_owned())?;
     let mut blkparse = Command::new(command::find("blkparse")?);
@@ -224,7 +224,7 @@ fn without_plugged_share(report: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// What btt writes for the time of an issue that it has not seen: -1 ns.
+/// The time that btt writes for an issue that it has not seen: -1 ns.
 const NOT_SEEN: &str = "1266874889.709551615";
 
 /// btt's files of mean latencies by period, of unplugs, and of each bio's times.
@@ -351,7 +351,7 @@ fn taken(generated: &GeneratedTrace, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What fio does with a dump: it moves nothing, as fast as it can.
+/// Returns fio's result for a dump: it moves no data, as fast as it can.
 pub fn replay(dump: &Path) -> Result<serde_json::Value> {
     let mut fio = Command::new(command::find("fio")?);
     fio.args(["--name=replay", "--ioengine=null", "--size=64t", "--replay_no_stall=1"]);
@@ -363,14 +363,14 @@ pub fn replay(dump: &Path) -> Result<serde_json::Value> {
     serde_json::from_str(json).context(|| "read what fio says".to_owned())
 }
 
-/// A real capture: how to name it, and what it must give.
+/// A real capture: its name, and the expected results.
 struct Real {
     source: PathBuf,
     /// btt 1.3.0's report of it.
     reference: PathBuf,
     /// Requests that iowhy finds, completed or not.
     requests: &'static str,
-    /// What its report says is missing.
+    /// The losses that its report names.
     says: &'static [&'static str],
 }
 
@@ -383,7 +383,7 @@ fn traces() -> Result<PathBuf> {
     traces.is_dir().then_some(traces).ok_or_else(absent)
 }
 
-/// All of them; what must be unpacked or renamed goes to `folder`.
+/// Returns all of them; those that must be unpacked or renamed go to `folder`.
 fn real(traces: &Path, folder: &Path) -> Result<Vec<Real>> {
     let real = |name: &str, requests, says| Real {
         source: traces.join(name),
@@ -480,7 +480,7 @@ fn widest(text: &str) -> usize {
     folded.map(|line| line.chars().count()).max().unwrap_or_default()
 }
 
-/// What is missing comes before the first figure, and no line is wider than asked.
+/// Missing data is named before the first figure, and no line is wider than requested.
 fn real_captures_are_reported() -> Result<()> {
     let folder = tempfile::tempdir().context(|| "make a folder".to_owned())?;
     for capture in real(&traces()?, folder.path())? {

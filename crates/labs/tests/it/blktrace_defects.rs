@@ -1,5 +1,5 @@
-//! What `docs/blktrace.md` says of the old tools, each tested on a capture of a few records: the
-//! tool's output, and iowhy's. A failing test means that a tool was fixed, or that the page is
+//! The defects of the old tools in `docs/blktrace.md`, each tested on a capture of a few records:
+//! the tool's output, and iowhy's. A failing test means that a tool was fixed, or that the page is
 //! wrong.
 
 use crate::blktrace::{GeneratedTrace, answer, blkparse, btt, dump};

@@ -1,5 +1,5 @@
-//! What blktrace's users get where blktrace cannot run: single events of a live watch, as text, as
-//! stages, and as files for the old tools.
+//! Events for blktrace's users where blktrace cannot run: single events of a live watch, as text,
+//! as stages, and as files for the old tools.
 
 use crate::blktrace::{answer, blkparse, btt, dump, replay};
 use crate::support::{NO_PERMISSION, finish, iowhy, printed, trial};

@@ -19,7 +19,7 @@ use std::time::Duration;
 const MIB: u64 = 1 << 20;
 const SIZE: u64 = 16 * MIB;
 const PAGES: u64 = 499;
-/// What a second process writes, bytes.
+/// Bytes that a second process writes.
 const RUN: u64 = 2 * MIB;
 /// btrfs writes early where its metadata could get scarce: each page apart reserves 256 KiB of it.
 const DEVICE: u64 = 8192 * MIB;
@@ -189,7 +189,7 @@ fn later_writeback(kind: FileSystemKind) -> Result<()> {
     // Five seconds later the kernel may write them: of a device without a share of the recent
     // writeback next to nothing may be dirty.
     std::thread::sleep(Duration::from_secs(1));
-    // Who holds the file open for writing may have dirtied it: a hint, not an owner.
+    // A process that holds the file open for writing may have dirtied it: a hint, not an owner.
     let held = std::fs::OpenOptions::new().append(true).open(&stage.file);
     let held = held.context(|| format!("open {}", stage.file.display()))?;
     let recording = stage.watch(&stage.syncfs())?;
@@ -241,7 +241,7 @@ fn mixed(kind: FileSystemKind) -> Result<()> {
     Ok(())
 }
 
-/// Two processes dirty pages of one file: what is written is theirs by share.
+/// Two processes dirty pages of one file: the writes are shared between them.
 fn two_dirtiers(kind: FileSystemKind) -> Result<()> {
     let stage = UncachedFile::new(kind)?;
     let job = Job::strided_buffered(&stage.file, PAGES, PAGE);

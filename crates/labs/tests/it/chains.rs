@@ -19,12 +19,12 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 const MIB: u64 = 1 << 20;
-/// How long a program runs, unless it is ended before: its start, the watch's and the watch itself,
-/// on a busy or emulated machine.
+/// Seconds that a program runs, unless it is ended before: its start, the watch's and the watch
+/// itself, on a busy or emulated machine.
 pub const SECONDS: u64 = 120;
-/// What the limit allows: so few that what a busy machine adds to a write is little beside it.
+/// The limit's writes: so few that the delay of a busy machine is small compared with a write.
 const WRITES_PER_SECOND: u64 = 10;
-/// How often a watch is repeated in which the machine, not the limit, made the writer wait.
+/// Watches at most, if the machine and not the limit made the writer wait.
 const ROUNDS: u32 = 5;
 
 pub fn tests() -> Vec<Trial> {
@@ -55,12 +55,12 @@ pub fn source(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/programs").join(name)
 }
 
-/// Where a compiler puts what it makes; the same for every test.
+/// Returns the path of a compiler's output; the same for every test.
 pub fn made(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 
-/// A compiler that need not be there.
+/// Finds a compiler that is optional.
 pub fn compiler(name: &str) -> Result<PathBuf> {
     command::find(name).map_err(|_| LabError::unsupported(name, format!("install {name}")))
 }
@@ -87,7 +87,7 @@ pub fn compiled(name: &str, as_name: &str) -> Result<PathBuf> {
     compiled_with(name, as_name, &["-O1", "-fno-omit-frame-pointer"])
 }
 
-/// The same for a program that several tests run at once, which cannot be written meanwhile.
+/// Compiles a program that several tests run at once, which cannot be written meanwhile.
 pub fn compiled_once(name: &str, as_name: &'static str) -> Result<PathBuf> {
     static MADE: Mutex<BTreeMap<&str, PathBuf>> = Mutex::new(BTreeMap::new());
     let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -99,7 +99,7 @@ pub fn compiled_once(name: &str, as_name: &'static str) -> Result<PathBuf> {
     Ok(program)
 }
 
-/// The same with other options.
+/// Compiles it with other options.
 pub fn compiled_with(name: &str, as_name: &str, options: &[&str]) -> Result<PathBuf> {
     let program = made(as_name);
     if is_guest() && program.exists() {
@@ -187,7 +187,7 @@ fn paths<'a>(recording: &'a Recording, threads: &[&str]) -> Vec<&'a [WaitChain]>
     recording.chains.chunk_by(same).filter(is_wanted).collect()
 }
 
-/// What holds for every chain.
+/// Checks the properties of every chain.
 fn check(recording: &Recording) {
     let waits: BTreeSet<u64> = recording.waits.iter().map(|wait| wait.wait_id).collect();
     for chain in recording.chains.chunk_by(|a, b| a.chain_id == b.chain_id) {
@@ -211,9 +211,8 @@ fn moving(program: Program, threads: &[&str]) -> Result<()> {
     limited(&program, Duration::ZERO, threads, |_| Ok(())).map(drop)
 }
 
-/// A watch in which it was the limit that the writer waited for, by its own waits: then its chains
-/// must say the same. A machine that is busy with other things lets a device without a limit be
-/// slow, too.
+/// Returns a watch in which the writer waited for the limit, by its own waits: then its chains must
+/// have the same. On a machine with other load, a device without a limit is slow, too.
 fn limited(
     program: &Program,
     warm: Duration,
@@ -241,7 +240,7 @@ fn limited(
     }
 }
 
-/// What was recorded after the program ran under a limit for a while and `ready` was called.
+/// Returns the recording after the program ran under a limit for a while and `ready` was called.
 pub fn throttled(
     program: &Program,
     writes_per_second: u64,
@@ -302,7 +301,7 @@ fn shown(recording: &Recording) -> BTreeSet<String> {
     recording.chains.chunk_by(same).map(show).collect()
 }
 
-/// Where the classes of the Java program are.
+/// Returns the folder of the Java program's classes.
 fn java_classes() -> Result<PathBuf> {
     let classes = made("chains-java");
     let mut javac = Command::new(compiler("javac")?);
@@ -322,7 +321,7 @@ fn java_program(java: PathBuf, classes: &Path) -> Program {
     })
 }
 
-/// What a JVM leaves of its methods, removed on drop.
+/// The JVM's map of its methods, removed on drop.
 struct PerfMap(PathBuf);
 
 impl Drop for PerfMap {

@@ -10,10 +10,10 @@ use std::fs;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a start may take on a machine that is busy.
+/// The time that a start may take on a machine that is busy.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Numbers of capabilities that nobody has once a watch has begun: linux/capability.h.
+/// Numbers of capabilities that no thread has once a watch has begun: linux/capability.h.
 pub const OF_NOBODY: &[(&str, u32)] = &[
     ("CAP_CHOWN", 0),
     ("CAP_FOWNER", 3),
@@ -26,9 +26,9 @@ pub const OF_NOBODY: &[(&str, u32)] = &[
     ("CAP_SYS_TIME", 25),
     ("CAP_MKNOD", 27),
 ];
-/// The same of a watch that is not renewed.
+/// Capabilities that no thread of a watch without renewal has.
 const TO_LOAD: &[(&str, u32)] = &[("CAP_PERFMON", 38)];
-/// The same of all but the thread of a hook.
+/// Capabilities that only the thread of a hook has.
 const OF_HOOK: &[(&str, u32)] = &[("CAP_KILL", 5), ("CAP_SETGID", 6), ("CAP_SETUID", 7)];
 
 pub fn tests() -> Vec<Trial> {
@@ -64,7 +64,7 @@ impl Limited {
         }
     }
 
-    /// Those of `capabilities` that it has.
+    /// Returns those of `capabilities` that it has.
     fn has(&self, capabilities: &[(&'static str, u32)]) -> Vec<&'static str> {
         let held = capabilities.iter().filter(|(_, number)| self.permitted >> number & 1 == 1);
         held.map(|(name, _)| *name).collect()
@@ -112,7 +112,7 @@ pub fn limited(child: &Child, never: &[(&'static str, u32)]) -> Vec<Limited> {
     }
 }
 
-/// Ends it as a person does, and expects that it succeeds.
+/// Ends it as a person does, and checks that it succeeds.
 pub fn end(mut child: Child) -> Result<()> {
     process::end(&mut child);
     let status = child.wait().context(|| "wait for iowhy".to_owned())?;
@@ -150,7 +150,7 @@ fn watch() -> Result<()> {
     Ok(())
 }
 
-/// What prints while it watches writes nowhere else.
+/// Views, which print while they watch, may write nowhere else.
 fn views() -> Result<()> {
     machine::need_bpf()?;
     for view in [
@@ -189,7 +189,7 @@ fn daemon() -> Result<()> {
     for name in ["saver", "control", "writer", "hook"] {
         assert!(threads.iter().any(|thread| thread.name == name), "no thread {name}");
     }
-    // Who writes to disks and who answers others has no program of the kernel in reach.
+    // Threads that write to disks or answer others have no access to the kernel's programs.
     for it in
         threads.iter().filter(|thread| ["saver", "control", "writer"].contains(&&*thread.name))
     {

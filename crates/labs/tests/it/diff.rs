@@ -45,7 +45,7 @@ fn limited() -> Result<()> {
     let cgroup = LabCgroup::block(&scratch)?;
     let below = LabFileSystem::new(&scratch, lower, FileSystemKind::Ext4)?;
     let upper = LoopDevice::inside(&scratch, below.path(), 64 * MIB)?;
-    // What was never written is not read from the device below.
+    // Data that was never written is not read from the device below.
     let fill = Job::new(upper.path(), Engine::Psync, FioAccess::Write, MIB).direct();
     fill.run(&scratch.fresh("fio.json"))?;
     let command = job(&upper).command(&scratch.fresh("fio.json"))?;

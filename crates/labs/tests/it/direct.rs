@@ -107,13 +107,13 @@ fn read_btrfs() -> Result<()> {
     Ok(())
 }
 
-/// What btrfs notes of a direct I/O nobody can read before 5.11: it is a module, whose types the
-/// kernel does not describe.
+/// Returns whether btrfs hides the file of a direct I/O: before 5.11 it is a module, whose types
+/// the kernel does not describe.
 fn is_untold(kind: FileSystemKind) -> bool {
     kind == FileSystemKind::Btrfs && is_module_without_types("btrfs")
 }
 
-/// Direct I/O of so many bytes has no file, and the reason is there.
+/// Checks that direct I/O of so many bytes has no file, and that the reason is reported.
 fn expect_untold(recording: &Recording, access: FioAccess, bytes: u64) {
     let (operation, _) = origin_of(access);
     let unnamed = recording.pairs().filter(|(request, part)| {
@@ -147,7 +147,7 @@ fn expect_strided(recording: &Recording, found: &[Pair], access: FioAccess, proc
     expect_process(recording, found, process);
 }
 
-/// All of it was done by one process and is its own data.
+/// Checks that one process did all of it, and that it is the process's own data.
 fn expect_process(recording: &Recording, found: &[Pair], process: &str) {
     for (request, part) in found {
         let names = [request.process, part.owner].map(|name| recording.text(name));

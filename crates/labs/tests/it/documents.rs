@@ -1,9 +1,9 @@
-//! README.md, docs/first-use.md and docs/recipes.md: every command in them is run as it stands
-//! there, but for names that are each reader's own (a disk, a directory, a program) and for how
-//! long it watches. Links lead to files, and the README names every page.
+//! README.md, docs/first-use.md and docs/recipes.md: every command in them is run as written,
+//! except names that are each reader's own (a disk, a directory, a program) and the length of its
+//! watch. Links lead to files, and the README names every page.
 //!
-//! What does not belong here: whether an answer is right; what the README's screen shows (a test of
-//! the crate `iowhy`).
+//! What does not belong here: whether an answer is right; the README's screen (a test of the crate
+//! `iowhy`).
 
 mod commands;
 mod place;

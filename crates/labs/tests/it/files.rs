@@ -1,5 +1,5 @@
-//! What programs do with files: the counts are those of a workload that is known, whichever way the
-//! kernel is asked.
+//! The calls of programs on files: the counts are those of a known workload, by each interface of
+//! the kernel.
 
 use crate::chains::compiled;
 use crate::recording::Recording;
@@ -57,7 +57,7 @@ fn disk(scratch: &Arc<Scratch>, kind: FileSystemKind) -> Result<LabFileSystem> {
     LabFileSystem::new(scratch, device, kind)
 }
 
-/// What the program did with files below `folder`, row by row.
+/// Returns the program's activity on files below `folder`, row by row.
 fn rows_of<'a>(recording: &'a Recording, program: &str, folder: &Path) -> Vec<&'a FileActivity> {
     let folder = folder.to_str().expect("tests name their files in UTF-8");
     // Of very many files there are only patterns.
@@ -82,7 +82,7 @@ fn expect_names(recording: &Recording) -> Result<()> {
     }
 }
 
-/// What was lost in one of these places.
+/// Returns the losses in one of these places.
 fn lost(recording: &Recording, places: &[&str]) -> Option<String> {
     let items = &recording.environment.losses.items;
     let loss = items.iter().find(|loss| places.contains(&loss.place.as_str()))?;
@@ -146,9 +146,10 @@ fn until_listed(
     ))
 }
 
-/// `found` is `expected` without the calls that are counted as lost, which are fewer than those
-/// listed. From 7.x on a task can be preempted in a program, and calls of other tasks on that CPU
-/// are only counted until it runs again. They include iowhy's own calls, which are never listed.
+/// Checks that `found` is `expected` without the calls that are counted as lost, which are fewer
+/// than those listed. From 7.x on a task can be preempted in a program, and calls of other tasks on
+/// that CPU are only counted until it runs again. They include iowhy's own calls, which are never
+/// listed.
 fn expect_calls(recording: &Recording, what: &str, found: u64, expected: u64) {
     let lost = recording.lost_at("programs_calls");
     let all = recording.shortcomings();
@@ -220,8 +221,8 @@ fn read_by(engine: Engine) -> Result<()> {
         let rows = rows_of(&recording, "fio", &file);
         let sum = sum_of(&rows);
         let by_uring = matches!(engine, Engine::IoUring | Engine::IoUringForceAsync);
-        // Before 5.17 completions of io_uring do not tell their requests: that is said, and nothing
-        // made up.
+        // Before 5.17 completions of io_uring do not tell their requests: that is reported, and
+        // nothing is made up.
         if by_uring && stated(&recording, NO_URING) > 0 {
             assert_eq!((sum.reads, sum.read_bytes), (0, 0), "{sum:?}");
             return Ok(());
@@ -234,17 +235,17 @@ fn read_by(engine: Engine) -> Result<()> {
         if sum.opens == 1 {
             return Ok(());
         }
-        // The only one may be a call that iowhy's program was kept from; hardly each time.
+        // The only call may be one that iowhy's program missed; but hardly each time.
         let lost = recording.lost_at("programs_calls");
         assert!(sum.opens == 0 && lost > 0, "{lost} calls lost: {sum:?}");
     }
     panic!("fio's open was not seen in {ROUNDS} watches")
 }
 
-/// Why nothing is known of what io_uring does with files.
+/// The reason why nothing is known of io_uring's activity on files.
 const NO_URING: &str = "this kernel has no io_uring_complete with a request argument";
 
-/// How often a reason stands among what the watch could not see.
+/// Returns how many limits of the watch have that reason.
 fn stated(recording: &Recording, reason: &str) -> usize {
     recording.environment.limits.iter().filter(|limit| limit.contains(reason)).count()
 }
@@ -259,7 +260,7 @@ fn mapped() -> Result<()> {
     let recording = watch(disk.device(), &scratch.fresh("recording"), &command)?;
     expect_names(&recording)?;
     let sum = sum_of(&rows_of(&recording, "fio", &file));
-    // Older kernels have no tracepoint of page faults: then that is said, and nothing is made up.
+    // Older kernels have no tracepoint of page faults: that is reported, and nothing is made up.
     if stated(&recording, "this kernel has no mm_filemap") > 0 {
         assert_eq!(stated(&recording, "this kernel has no mm_filemap_fault"), 1);
         assert_eq!(stated(&recording, "this kernel has no mm_filemap_map_pages"), 1);
@@ -377,7 +378,7 @@ fn held() -> Result<()> {
     Ok(())
 }
 
-/// What a program opens while it is watched is there with its descriptor, or with its error.
+/// Opens during a watch are listed with their descriptor, or with their error.
 fn uring_opens() -> Result<()> {
     machine::need_bpf()?;
     let scratch = Scratch::new()?;

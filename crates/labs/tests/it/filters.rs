@@ -1,5 +1,5 @@
-//! Each filter keeps exactly the requests that it says: one mixed load on two devices, recorded
-//! once without a filter, and what each filter leaves of it compared row by row.
+//! Each filter keeps exactly the requests that it selects: one mixed load on two devices, recorded
+//! once without a filter, and the result of each filter compared row by row.
 
 use crate::recording::Recording;
 use crate::records::RecordBytes;
@@ -104,7 +104,7 @@ fn whole(recording: &Recording, wanted: &BTreeSet<u64>) -> u64 {
     whole.count() as u64
 }
 
-/// How many requests the stages of a recording are of, by its requests.
+/// Returns the number of requests in the stages of a recording, by its requests.
 fn in_stages(recording: &Path, arguments: &[String]) -> Result<u64> {
     let mut command = iowhy(["stages"])?;
     command.arg(recording).args(arguments);
@@ -118,7 +118,7 @@ fn samples(stages: &str, stage: &str) -> u64 {
     count.unwrap_or_default()
 }
 
-/// Requests that `iowhy snoop` shows of a recording, and how many `iowhy report` counts.
+/// Returns the requests that `iowhy snoop` shows of a recording, and the number in `iowhy report`.
 fn kept(recording: &Path, arguments: &[String]) -> Result<(BTreeSet<u64>, u64)> {
     let of = |words: &[&str]| -> Result<String> {
         let mut command = iowhy(words)?;
@@ -144,7 +144,7 @@ fn of_a_report() -> Result<()> {
     let mut lengths: Vec<u64> =
         recording.requests.iter().filter_map(|request| request.q2c_ns).collect();
     lengths.sort_unstable();
-    // In whole microseconds, so that it can be said in milliseconds.
+    // In whole microseconds, so that it can be given in milliseconds.
     let above = lengths.get(lengths.len() / 2).copied().unwrap_or(0) / 1000 * 1000;
     let is_cat = |name| recording.text(name) == "cat";
     let cat = recording
@@ -200,7 +200,7 @@ fn of_a_report() -> Result<()> {
     expect_nothing(&path)
 }
 
-/// No request is both a write and a read. That nothing matches is said, unless waits remain, which
+/// No request is both a write and a read. An empty result is reported, unless waits remain, which
 /// have no flags.
 fn expect_nothing(path: &Path) -> Result<()> {
     for view in ["snoop", "report", "stages"] {

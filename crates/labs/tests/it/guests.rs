@@ -1,5 +1,5 @@
-//! Tests on devices that only guests have, and of what would change the whole machine; they run
-//! there (`make test-kernels`) and nowhere else.
+//! Tests on devices that only guests have, or that would change the whole machine; they run there
+//! (`make test-kernels`) and nowhere else.
 
 use crate::recording::Recording;
 use crate::support::{finish, iowhy, is_guest, printed, trial, trial_alone, watch};
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 /// The empty disks of the guest in which these tests run; each test has its own, so that two can
 /// run.
 pub const DISKS: &[&str] = &["plain", "below", "written", "swapped", "traced"];
-/// How large each is.
+/// The size of each, bytes.
 pub const DISK_BYTES: u64 = 512 << 20;
 const MIB: u64 = 1 << 20;
 const READS: u64 = 199;
@@ -42,7 +42,7 @@ pub fn tests() -> Vec<Trial> {
     ]
 }
 
-/// Each read is one request, on every kind of device, and it is known how the device is attached.
+/// Each read is one request, on every kind of device, and the recording has the device's transport.
 fn every_read(device: &GivenDevice, transport: Option<&str>) -> Result<()> {
     let scratch = Scratch::new()?;
     let job = Job::strided(device.path(), Engine::Libaio, FioAccess::Read, READS, 4096);
@@ -58,8 +58,8 @@ fn every_read(device: &GivenDevice, transport: Option<&str>) -> Result<()> {
     Ok(())
 }
 
-/// What the device mapper sends down serves what it was sent, or the reason why that is not known
-/// is there.
+/// Requests below the device mapper serve those above, or the reason why that is not known is
+/// reported.
 fn mapped() -> Result<()> {
     let scratch = Scratch::new()?;
     let mapped = MappedDevice::linear(GivenDevice::named("below")?)?;
@@ -130,7 +130,7 @@ pub fn shell(command: &Command) -> String {
     words.map(quoted).collect::<Vec<_>>().join(" ")
 }
 
-/// A program with too little memory: what it is waited for is swap, by name.
+/// A program with too little memory: it waits for swap, by name.
 fn swap() -> Result<()> {
     let scratch = Scratch::new()?;
     let disk = GivenDevice::named("swapped")?;
@@ -138,7 +138,7 @@ fn swap() -> Result<()> {
     command::run("swapon", [disk.path()])?;
     let cgroup = LabCgroup::memory(&scratch, 48 * MIB)?;
     let mut eater = Command::new("perl");
-    // Twice over 96 MiB: what was sent out has to come back.
+    // Twice over 96 MiB: pages that were swapped out have to come back.
     eater.args([
         "-e",
         "my $x = 'a' x (96 << 20); for (1, 2) { \
@@ -154,7 +154,7 @@ fn swap() -> Result<()> {
     Ok(())
 }
 
-/// blktrace runs beside iowhy on the same I/O: what the one has, the other has.
+/// blktrace runs with iowhy on the same I/O: both have the same events.
 fn blktrace_beside() -> Result<()> {
     let scratch = Scratch::new()?;
     let disk = GivenDevice::named("traced")?;
@@ -176,7 +176,7 @@ fn blktrace_beside() -> Result<()> {
     assert!(result.status.success(), "{}", printed(&result));
     let (ours, theirs) = (events(&[&recording])?, events(&[&folder.join("trace")])?);
     assert_eq!(theirs.len() as u64, READS, "{}", printed(&result));
-    // What a kernel kept from iowhy's programs is counted.
+    // Events that iowhy's programs missed on this kernel are counted.
     let kept = Recording::open(&recording)?.lost_at("programs_events");
     let missing = |(sector, theirs): (&u64, &Vec<String>)| {
         let ours = ours.get(sector).map_or(&[][..], Vec::as_slice);

@@ -1,6 +1,6 @@
-//! What a hostile or merely large machine does while it is watched: processes that end before they
-//! can be identified, reused PIDs, names that change, very many files, very long paths, very many
-//! stacks. Everything is recorded or counted, and memory stays bounded.
+//! Hostile or merely large activity of a machine while it is watched: processes that end before
+//! they can be identified, reused PIDs, names that change, very many files, very long paths, very
+//! many stacks. Everything is recorded or counted, and memory stays bounded.
 
 use crate::chains::compiled;
 use crate::recording::Recording;
@@ -31,7 +31,8 @@ pub fn tests() -> Vec<Trial> {
         trial("hostile::namespace_and_chroot", namespace),
         trial("hostile::paths_longer_than_any_call_takes", deep),
     ];
-    // An emulated CPU takes very long for what is only much, and no kernel differs in it.
+    // These are only large: an emulated CPU takes very long for them, and no kernel differs in
+    // them.
     if std::env::var_os("IOWHY_GUEST").is_none() {
         tests.extend([
             trial("hostile::overlay", overlay),
@@ -90,7 +91,7 @@ fn short_lives() -> Result<()> {
     Ok(())
 }
 
-/// Whose read it is, the place tells: each has a name of its own, and all (nearly) the same number.
+/// The process of a read, by its place: each has its own name, and all (nearly) the same number.
 fn named_by_place(mode: &str, prefix: &str, most_numbers: usize) -> Result<()> {
     const READS: u64 = 97;
     let scratch = Scratch::new()?;
@@ -123,7 +124,7 @@ fn threads() -> Result<()> {
     Ok(())
 }
 
-/// A process with mounts and a root of its own: its files have the names that the machine knows.
+/// A process with its own mounts and root: its files have the names that the machine knows.
 fn namespace() -> Result<()> {
     let scratch = Scratch::new()?;
     let disk = disk(&scratch, &[])?;
@@ -156,7 +157,7 @@ fn expect_written(recording: &Recording, file: &Path, bytes: u64) {
     assert_eq!(found, bytes, "{}: {}", file.display(), recording.overview());
 }
 
-/// What is written through an overlay reaches the disk as a file of the layer above.
+/// Data that is written through an overlay reaches the disk as a file of the layer above.
 fn overlay() -> Result<()> {
     let scratch = Scratch::new()?;
     let disk = disk(&scratch, &[])?;
@@ -185,7 +186,7 @@ fn overlay() -> Result<()> {
     Ok(())
 }
 
-/// A hundred thousand files: rows stay few, and that some are missing is said.
+/// A hundred thousand files: rows stay few, and missing ones are reported.
 fn very_many_files() -> Result<()> {
     const FILES: u64 = 100_000;
     let scratch = Scratch::new()?;
@@ -242,8 +243,8 @@ fn deep() -> Result<()> {
     Ok(())
 }
 
-/// Each read comes another way: stacks are kept up to a limit, which is said, and what others wait
-/// for is still known.
+/// Each read has another stack: stacks are kept up to a limit, which is reported, and the waits of
+/// others are still known.
 fn very_many_stacks() -> Result<()> {
     const STACKS: u64 = 60_000;
     let scratch = Scratch::new()?;

@@ -77,7 +77,7 @@ impl FrozenLoop {
         Recording::open(&self.scratch.path().join("watched"))
     }
 
-    /// The same of a watch that is interrupted now.
+    /// Returns the recording of a watch that is interrupted now.
     fn interrupted(&self, watch: Child) -> Result<Recording> {
         process::signal(&watch, Signal::INT);
         self.recording(watch)
@@ -91,8 +91,7 @@ impl FrozenLoop {
     }
 }
 
-/// How long a watch may take that is interrupted when all has happened, seconds: an emulated
-/// machine takes its time.
+/// Seconds after which a watch ends that the test interrupts earlier: an emulated machine is slow.
 const AT_MOST_WATCHED: &str = "60";
 
 fn the_write(recording: &Recording) -> &Request {
@@ -162,7 +161,7 @@ for (;;) {
 }
 "#;
 
-/// Each wait ends without I/O; that they were for I/O shows when that ends.
+/// Each wait ends without I/O; whether they were for I/O shows when that ends.
 fn polling() -> Result<()> {
     if !cfg!(target_arch = "x86_64") {
         return Err(LabError::unsupported("x86-64", "the test has its numbers of system calls"));
@@ -189,7 +188,7 @@ fn polling() -> Result<()> {
     Ok(())
 }
 
-/// How long a watch of two seconds takes at most, on a machine that is busy.
+/// The time that a watch of two seconds takes at most, on a machine that is busy.
 const AT_MOST: Duration = Duration::from_secs(20);
 
 /// A process that is always killed.
@@ -202,8 +201,8 @@ impl Drop for Killed {
     }
 }
 
-/// The program that reads a device, whose every function has a name. Each test builds its own: what
-/// another one is building cannot be run.
+/// Builds the program that reads a device, whose every function has a name. Each test builds its
+/// own: a file that another one is writing cannot be run.
 fn reads(scratch: &Scratch) -> Result<PathBuf> {
     let program = scratch.fresh("hung-reads");
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/programs/reads.c");
@@ -213,8 +212,8 @@ fn reads(scratch: &Scratch) -> Result<PathBuf> {
     Ok(program)
 }
 
-/// A watch while `program` reads a device and `silent` stops answering: it ends in time and says
-/// what is missing.
+/// Checks a watch while `program` reads a device and `silent` stops answering: it ends in time and
+/// reports the missing data.
 fn expect_end(mut program: Command, silent: &SilentServer, scratch: &Scratch) -> Result<()> {
     let mut program = Killed(program.spawn().context(|| "start the program".to_owned())?);
     std::thread::sleep(Duration::from_millis(500));
@@ -271,8 +270,8 @@ fn silent_map() -> Result<()> {
     expect_end(program, &silent, &scratch)
 }
 
-/// Whether a file is deleted that is called as if it were only its file system knows, and that says
-/// nothing; files that others hold are still reported.
+/// Whether a file with a deleted file's suffix exists, only its silent file system knows; files
+/// that others hold are still reported.
 fn silent_held() -> Result<()> {
     let scratch = Scratch::new()?;
     let silent = SilentServer::new(&scratch, vec![0; 4096])?;

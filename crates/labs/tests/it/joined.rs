@@ -105,7 +105,7 @@ fn own_code_path() -> Result<()> {
     assert!(place(user, "main").is_some(), "{user:?}");
     assert!(place(kernel, "submit_bio").is_some(), "{kernel:?}");
     assert!(place(kernel, "blkdev_").is_some(), "a read of the device itself: {kernel:?}");
-    // And it is shown in this order: from the system call outwards.
+    // The folded stack has this order: from the system call outwards.
     let mut folded = iowhy(["stacks", "--folded"])?;
     folded.arg(&output);
     let folded = command::output_of(folded)?;
@@ -137,7 +137,7 @@ fn loop_over_a_file() -> Result<()> {
     let scratch = Scratch::new()?;
     let disk = disk(&scratch)?;
     let upper = LoopDevice::inside(&scratch, disk.path(), 16 * MIB)?;
-    // What was only allocated is not read from below.
+    // Data that was only allocated is not read from below.
     let fill = format!("of={}", upper.path().display());
     command::run(
         "dd",
@@ -204,8 +204,7 @@ fn discards() -> Result<()> {
     Ok(())
 }
 
-/// What is written to a file that has lost its name before the watch says so; what is written to
-/// another does not.
+/// Writes to a file that was deleted before the watch are marked; writes to another are not.
 fn deleted() -> Result<()> {
     let scratch = Scratch::new()?;
     let disk = disk(&scratch)?;

@@ -1,6 +1,6 @@
-//! Other kernels, in guests: every test that needs a kernel, what `iowhy check` claims there, and
-//! disks whose trouble lies outside the guest. Only where `IOWHY_KERNELS` names some
-//! (`make test-kernels`).
+//! Other kernels, in guests: every test that needs a kernel, the claims of `iowhy check` there, and
+//! disks whose trouble lies outside the guest. Only if `IOWHY_KERNELS` names some (`make
+//! test-kernels`).
 
 use crate::bare::NO_KERNEL;
 use crate::chains::{COMPILED, compiled};
@@ -20,8 +20,8 @@ use iowhy_labs::vm::{DiskLimits, Guest, GuestDisk, GuestOutcome, Kernel};
 use libtest_mimic::Trial;
 use std::time::Duration;
 
-/// Tests that need no other kernel: of files, sources, messages, how a watch ends, and what is made
-/// of what was seen.
+/// Tests that need no other kernel: of files, sources, messages, the end of a watch, and the use of
+/// recorded data.
 const ELSEWHERE: &[&str] = &[
     "architecture::",
     "bad_captures::",
@@ -50,11 +50,11 @@ const SKIPS: &[&str] = &[
     "missing: bcache",
 ];
 
-/// What takes seconds elsewhere takes a minute in a guest: what a test leaves dirty must not be
-/// written meanwhile, for its age or, as of btrfs before 6.14, because the file system has written
-/// nothing yet and so has no share of dirty memory. From 7.x on khugepaged reads what lies beside
-/// the pages that a program has mapped. Files in memory cannot be read past the page cache before
-/// 6.6, so that what lies on disk elsewhere does here, too.
+/// Steps that take seconds elsewhere take a minute in a guest: dirty pages of a test must not be
+/// written meanwhile, for their age or, as of btrfs before 6.14, because the file system has
+/// written nothing yet and so has no share of dirty memory. From 7.x on khugepaged reads pages next
+/// to those that a program has mapped. Files in memory cannot be read past the page cache before
+/// 6.6, so files that lie on disk elsewhere do so here, too.
 const AS_TESTS_NEED_IT: &str =
     "mkfs.ext4 -qE lazy_itable_init=0 /dev/disk/scratch && mount /dev/disk/scratch /var/tmp &&
     chmod 1777 /var/tmp || exit 1
@@ -62,10 +62,10 @@ const AS_TESTS_NEED_IT: &str =
     echo 60000 >/proc/sys/vm/dirty_writeback_centisecs
     echo never >/sys/kernel/mm/transparent_hugepage/enabled";
 
-/// Room for what tests write on disk, two at a time.
+/// Room for the files that tests write on disk, two at a time.
 const SCRATCH_BYTES: u64 = 2 << 30;
 
-/// How long the tests of one guest may take.
+/// The time that the tests of one guest may take.
 const ROOT_PATIENCE: Duration = Duration::from_secs(3600);
 
 pub fn tests() -> Vec<Trial> {
@@ -113,8 +113,8 @@ pub fn succeeded(outcome: &GuestOutcome) {
     assert_eq!(outcome.status, 0, "the guest's command failed:\n{}", outcome.said);
 }
 
-/// What is claimed there is what is declared: every program can be used, but for those that are
-/// known to be impossible, for the stated reason.
+/// The claims of `iowhy check` are the declared ones: every program can be used, except those that
+/// are known to be impossible, for the stated reason.
 fn check(kernel: Kernel) -> Result<()> {
     let name = kernel.name;
     let guest = MODULES.iter().fold(Guest::new(kernel), |guest, module| guest.module(module));
@@ -130,7 +130,7 @@ pub fn expect_declared(outcome: &GuestOutcome, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// This program itself, in the guest, with every test that a kernel can change.
+/// Runs this program, in the guest, with every test that a kernel can change.
 fn root_tests(kernel: Kernel) -> Result<()> {
     let own = std::env::current_exe().context(|| "find this program".to_owned())?;
     let skips: String = ELSEWHERE.iter().map(|name| format!(" --skip {name}")).collect();
@@ -175,8 +175,8 @@ fn root_tests(kernel: Kernel) -> Result<()> {
     Ok(())
 }
 
-/// What an NVMe drive reports of itself is recorded at both ends, and a warning that it gives from
-/// the middle of the watch on is the first finding. Asking it is no request.
+/// An NVMe drive's own report is recorded at both ends, and a warning from the middle of the watch
+/// on is the first finding. Reading the report is no request.
 fn overheating(kernel: Kernel) -> Result<()> {
     const READS: usize = 600;
     let script = format!(
@@ -210,8 +210,7 @@ fn overheating(kernel: Kernel) -> Result<()> {
     Ok(())
 }
 
-/// Debian's smartctl on an ATA disk that has SMART: what it prints of its attributes is in the
-/// recording, at both ends.
+/// Debian's smartctl on an ATA disk with SMART: its attributes are in the recording, at both ends.
 fn asked_by_smartctl(kernel: Kernel) -> Result<()> {
     const READS: usize = 100;
     let script = format!(
@@ -227,7 +226,7 @@ fn asked_by_smartctl(kernel: Kernel) -> Result<()> {
     let outcome = guest.run(&script)?;
     eprint_line(&outcome.said);
     let recording = recording(&outcome)?;
-    // What smartctl asks of the drive are commands in the drive's queue, too.
+    // smartctl's commands are in the drive's queue, too.
     let commands = |request: &&Request| request.origin == Origin::Passthrough;
     let reads = recording.requests.len() - recording.requests.iter().filter(commands).count();
     assert_eq!(reads, READS, "{}", recording.overview());
@@ -291,7 +290,7 @@ fn disturbed(kernel: Kernel) -> Result<()> {
     Ok(())
 }
 
-/// The guest's /out/recording.
+/// Opens the guest's /out/recording.
 pub fn recording(outcome: &GuestOutcome) -> Result<Recording> {
     succeeded(outcome);
     Recording::open(&outcome.out().join("recording"))
@@ -309,7 +308,7 @@ fn at_device_ms(recording: &Recording, chosen: impl Fn(&Request) -> bool) -> Vec
 /// Reads at a disk that QEMU makes slower while iowhy watches: the guest's kernel sees nothing but
 /// a device that takes longer.
 fn throttled(kernel: Kernel) -> Result<()> {
-    // What dd reads is not merged: each read is waited for before the next.
+    // dd's reads are not merged: each read completes before the next.
     let script = "disk=$(readlink /dev/disk/slow)
         iowhy record -d $disk -o /out/recording -- sh -c '
         dd if=/dev/disk/slow of=/dev/null bs=4k count=100 iflag=direct status=none

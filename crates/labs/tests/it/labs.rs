@@ -1,4 +1,5 @@
-//! The labs' own promises: devices are always removed, and workloads do exactly what they say.
+//! The labs' own promises: devices are always removed, and workloads do exactly their documented
+//! I/O.
 
 use crate::support::{labs_program, trial};
 use iowhy_labs::devices::{

@@ -1,5 +1,5 @@
-//! Root writes into a directory of somebody else, who swaps what stands there for links to root's
-//! files as fast as possible: nothing of theirs is written, whatever iowhy writes.
+//! Root writes into a directory of another user, who swaps its entries for links to root's files as
+//! fast as possible: no writer of iowhy changes any of root's files.
 //!
 //! What does not belong here: each single way to write (see crates/fs/tests/links.rs).
 
@@ -20,14 +20,14 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Links that are planted, or swapped for what a writer made, at least.
+/// The least number of links that are planted, or swapped for a writer's file.
 const LINKS: u64 = 1_000;
 /// Runs of each writer, at least.
 const RUNS: u64 = 100;
 /// Runs of a watch, which takes a second or more; each is tried by many swaps.
 const WATCHES: u64 = 3;
 const NOBODY: u32 = 65_534;
-/// What the swapper uses for itself.
+/// The swapper's own names.
 const OF_SWAPPER: [&str; 3] = [".spare-", ".junk-", ".swaps"];
 /// The name of every output.
 const OUTPUT: &str = "out";
@@ -92,7 +92,7 @@ impl Attack {
         self.attacked().join(OUTPUT)
     }
 
-    /// How often something was swapped for a link, or a link was planted.
+    /// Returns how often an entry was swapped for a link, or a link was planted.
     fn links(&self) -> u64 {
         let text = fs::read_to_string(self.attacked().join(".swaps")).unwrap_or_default();
         text.split_whitespace().filter_map(|word| word.parse::<u64>().ok()).sum()
@@ -112,19 +112,19 @@ impl Attack {
         Ok(output.status.success())
     }
 
-    /// Removes what writers left; a name that is a link is removed itself.
+    /// Removes the files of writers; a name that is a link is removed itself.
     fn clear(&self) {
         for entry in fs::read_dir(self.attacked()).into_iter().flatten().flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
             if !OF_SWAPPER.iter().any(|own| name.starts_with(own)) {
-                // It may be another one, or gone, by then.
+                // By then it may be another entry, or be gone.
                 let _ = fs::remove_file(entry.path());
                 let _ = fs::remove_dir_all(entry.path());
             }
         }
     }
 
-    /// Ends the swapper, and expects that root's files are as they were.
+    /// Ends the swapper, and checks that root's files are unchanged.
     fn end(mut self) -> Result<()> {
         process::end(&mut self.swapper);
         assert_eq!(state(&victim(&self.scratch))?, self.before);
@@ -142,7 +142,7 @@ fn victim(scratch: &Scratch) -> PathBuf {
     scratch.path().join("victim")
 }
 
-/// Owner, mode and content of all below `folder`, and which names there are.
+/// Returns the names below `folder`, with owner, mode and content.
 fn state(folder: &Path) -> Result<BTreeMap<PathBuf, String>> {
     let mut found = BTreeMap::new();
     let action = || format!("read {}", folder.display());
@@ -162,7 +162,7 @@ fn state(folder: &Path) -> Result<BTreeMap<PathBuf, String>> {
     Ok(found)
 }
 
-/// What code does that knows nothing of links.
+/// Code without regard for links, for comparison.
 fn plain_writers() -> Result<()> {
     let attack = Attack::new(&[OUTPUT])?;
     let victim = victim(&attack.scratch);
@@ -184,11 +184,11 @@ fn plain_writers() -> Result<()> {
     Ok(())
 }
 
-/// Has `write` write into the directory of somebody else, again and again.
+/// Runs `write` repeatedly in the directory of another user.
 fn written(write: impl Fn(&Attack) -> Result<bool>) -> Result<()> {
     let attack = Attack::new(&[OUTPUT])?;
     record(&attack.scratch.path().join("input"))?;
-    // Where nobody swaps anything it writes.
+    // Without swaps, it writes.
     process::signal(&attack.swapper, Signal::STOP);
     attack.clear();
     assert!(write(&attack)?, "nothing was written");
@@ -229,7 +229,7 @@ fn watches() -> Result<()> {
     attack.end()
 }
 
-/// The daemon's directories stand in one of somebody else.
+/// The daemon's directories are in one of another user.
 fn daemon() -> Result<()> {
     machine::need_bpf()?;
     for (state, runtime) in [("state", "elsewhere"), ("elsewhere", "runtime")] {
@@ -246,7 +246,7 @@ fn daemon() -> Result<()> {
         };
         let begun = Instant::now();
         while begun.elapsed() < Duration::from_secs(12) {
-            // It may be refused at its start, or lose its directories: it is begun again.
+            // It may be refused at its start, or lose its directories: it is started again.
             let mut daemon = with_places(&["daemon"])?;
             daemon.stdout(Stdio::null()).stderr(Stdio::null());
             let mut daemon = daemon.spawn().context(|| "start the daemon".to_owned())?;

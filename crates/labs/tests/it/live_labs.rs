@@ -1,5 +1,5 @@
-//! Eight live labs: a cause is made on a real kernel, and iowhy names it first. Those that hold on
-//! a busy machine with two CPUs; the others are in `cargo lab matrix`.
+//! Eight live labs: a cause is made on a real kernel, and iowhy names it first. They work on a busy
+//! machine with two CPUs; the others are in `cargo lab matrix`.
 
 use crate::support::trial_alone;
 use iowhy_labs::labs::outcome::Mark;

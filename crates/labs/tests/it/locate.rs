@@ -91,7 +91,7 @@ fn an_image_that_is_not_mounted() -> Result<()> {
     disk.mount()
 }
 
-/// What `iowhy locate` says of these sectors of `device`, a JSON object for each.
+/// Returns the answer of `iowhy locate` for these sectors of `device`, a JSON object for each.
 fn of_sectors(device: &Path, sectors: &[u64]) -> Result<Vec<serde_json::Value>> {
     let mut command = iowhy(["locate", "--json"])?;
     command.arg(device).args(sectors.iter().map(u64::to_string));
@@ -130,7 +130,7 @@ fn sectors_of_a_disk_with_a_partition() -> Result<()> {
     Ok(())
 }
 
-/// With a reverse map XFS names what is no file's; without one it still names free space.
+/// With a reverse map XFS names blocks that are no file's; without one it still names free space.
 fn xfs_names_directories_and_free_space() -> Result<()> {
     for reverse_map in [true, false] {
         let scratch = Scratch::new()?;
@@ -192,7 +192,7 @@ fn there_and_back(kind: FileSystemKind) -> Result<()> {
     };
     let other = sectors(&extents).iter().zip(&truth).position(|(ours, theirs)| ours != theirs);
     assert!(other.is_none() && truth.len() == extents.len(), "extent {other:?} differs");
-    // What the device holds at these sectors is what was written.
+    // The device holds the written data at these sectors.
     let node = File::open(disk.device().path()).context(|| "open the device".to_owned())?;
     let inode = fs::metadata(&path).context(|| "look at the file".to_owned())?.ino();
     let written: Vec<_> =

@@ -1,5 +1,5 @@
-//! `iowhy --html`: the page of a live watch. Pages of recordings are tested in `crates/app`, what a
-//! page draws in `crates/views/web`.
+//! `iowhy --html`: the page of a live watch. Pages of recordings are tested in `crates/app`, the
+//! drawing of a page in `crates/views/web`.
 
 use crate::support::{NO_PERMISSION, finish, iowhy, printed, refused, trial};
 use iowhy_labs::devices::{Backing, BlockDevice, LoopDevice};
@@ -43,7 +43,7 @@ fn a_live_watch_has_a_page() -> Result<()> {
     let html = fs::read_to_string(&page).context(|| format!("read {}", page.display()))?;
     assert!(html.starts_with("<!DOCTYPE html>") && html.contains(device.name()), "{text}");
     assert!(!html.contains("all 0 requests"), "it shows the reads");
-    // The same once more: the file is there now, and stays.
+    // The same command again: the file exists now, and stays.
     let mut again = iowhy(["--time", "1", "--html"])?;
     again.arg(&page);
     let (_, text) = refused(again)?;

@@ -34,7 +34,7 @@ impl PodCgroup {
 
 impl Drop for PodCgroup {
     fn drop(&mut self) {
-        // Only what is empty goes: the container, the pod, burstable, kubepods.
+        // Only empty ones are removed: the container, the pod, burstable, kubepods.
         for path in self.0.ancestors().take(4) {
             let _in_use = std::fs::remove_dir(path);
         }
@@ -81,7 +81,7 @@ fn rows_filters_and_page() -> Result<()> {
         assert_eq!(names, ["pod:shop/db-0/postgres", "db-0", "shop", "postgres"]);
     }
     let path = output.to_string_lossy();
-    // What other tests do at the same time may be worth more of the page than this pod.
+    // Other tests may take more of the page than this pod.
     let page = printed(&finish(iowhy(["report", "--pod=db-0", &path])?)?);
     assert!(page.contains("pod:shop/db-0/postgres"), "{page}");
     for (filter, is_kept) in [

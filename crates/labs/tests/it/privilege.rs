@@ -67,7 +67,7 @@ fn as_nobody(folder: &Path, arguments: &[&str]) -> Result<Command> {
     }
 }
 
-/// A device that is read meanwhile.
+/// A device with a reader.
 struct Busy {
     fio: Child,
     device: LoopDevice,
@@ -98,7 +98,7 @@ impl Drop for Busy {
     }
 }
 
-/// Says which capabilities are missing and the command that grants them.
+/// Checks that the output names the missing capabilities and the command that grants them.
 fn expect_refusal(arguments: &[&str], output: &Output) -> String {
     let text = printed(output);
     assert_eq!(output.status.code(), Some(NO_PERMISSION), "{arguments:?}:\n{text}");
@@ -135,7 +135,7 @@ fn screens_show_counters() -> Result<()> {
     Ok(())
 }
 
-/// Of what prints lines or writes files there is nothing that /proc could answer.
+/// For commands that print lines or write files, /proc has no answer.
 fn lines_say_what_is_missing() -> Result<()> {
     let folder = folder()?;
     let recording = folder.path().join("recording");
@@ -181,7 +181,7 @@ fn missing(command: Command) -> Result<Vec<(String, String)>> {
     Ok(rows.map(|row| (text(&row["found"]), text(&row["lost"]))).collect())
 }
 
-/// What the hint grants and what `check` looks at are the same, and each has its loss.
+/// The capabilities of the hint and of `check` are the same, and each has its loss.
 fn check_names_each() -> Result<()> {
     let folder = folder()?;
     let none = missing(as_nobody(folder.path(), &["check", "--json"])?)?;
@@ -231,7 +231,7 @@ fn what_is_missing_is_a_limit() -> Result<()> {
     Ok(())
 }
 
-/// Capabilities that pass over permissions do not open what their user names.
+/// Capabilities that pass over permissions do not open the files that their user names.
 fn named_files_need_own_rights() -> Result<()> {
     machine::need_root()?;
     let folder = folder()?;
@@ -253,9 +253,9 @@ fn named_files_need_own_rights() -> Result<()> {
     Ok(())
 }
 
-/// What a program that took over the thread `tid` of another can do: it opens a file to write,
-/// starts a program, loads one into the kernel and makes a map for it, connects, traces another
-/// process. The thread goes on afterwards.
+/// Returns the actions that a program could do that took over the thread `tid` of another: it opens
+/// a file to write, starts a program, loads one into the kernel and makes a map for it, connects,
+/// traces another process. The thread goes on afterwards.
 fn taken_over(tid: u32, scratch: &Scratch) -> Result<Vec<String>> {
     if cfg!(not(target_arch = "x86_64")) {
         let hint = "run this on x86_64";
@@ -281,7 +281,7 @@ fn taken_over(tid: u32, scratch: &Scratch) -> Result<Vec<String>> {
         .collect())
 }
 
-/// A program of root's that is not limited, so that a refusal means something.
+/// Checks that an unlimited program of root's can do all of it, so that a refusal means something.
 fn expect_that_all_is_possible(scratch: &Scratch) -> Result<()> {
     let mut free = Command::new("sleep");
     let mut free = free.arg("60").spawn().context(|| "start a program".to_owned())?;
@@ -291,7 +291,7 @@ fn expect_that_all_is_possible(scratch: &Scratch) -> Result<()> {
     Ok(())
 }
 
-/// What each thread of `child` can do, by its name, but for what `may` says.
+/// Checks that each thread of `child` is refused all of it, except the actions that `may` returns.
 fn expect_refusals(
     child: &Child,
     scratch: &Scratch,
@@ -314,7 +314,8 @@ fn expect_refusals(
     Ok(())
 }
 
-/// Who reads may start programs, which have its limits; who writes may not.
+/// Returns the actions of a watch's thread: readers may start programs, which have its limits;
+/// writers may not.
 fn of_watch(thread: &str) -> &'static [&'static str] {
     if thread == "writer" { &[] } else { &["start"] }
 }
@@ -345,7 +346,7 @@ fn code_in_a_view() -> Result<()> {
     Ok(())
 }
 
-/// Its watch is renewed: the thread that watches loads programs.
+/// The watch of the daemon is renewed: the thread that watches loads programs.
 fn code_in_the_daemon() -> Result<()> {
     machine::need_bpf()?;
     let scratch = Scratch::new()?;

@@ -1,4 +1,4 @@
-//! `iowhy probe` reads; it writes only into a file of its own, which is gone however it ends.
+//! `iowhy probe` only reads, and writes into a file of its own, which is removed however it ends.
 
 use crate::support::{finish, iowhy, printed, refused, trial, wait_until};
 use iowhy_labs::devices::{Backing, BlockDevice, LabCgroup, Limit, LoopDevice};
@@ -29,7 +29,7 @@ pub fn tests() -> Vec<Trial> {
     ]
 }
 
-/// What it said of its tests, with the figures in its JSON.
+/// Runs the probe, and returns its tests, with the figures in its JSON.
 fn probe(target: &Path, arguments: &[&str]) -> Result<Vec<serde_json::Value>> {
     command::find("fio")?;
     let mut probe = iowhy(["probe", "--json", "-t", "0.3"])?;
@@ -45,7 +45,7 @@ fn probe(target: &Path, arguments: &[&str]) -> Result<Vec<serde_json::Value>> {
     Ok(tests)
 }
 
-/// The kernel's own counters of the device say that it was read and not written.
+/// The kernel's own counters of the device grow by reads and not by writes.
 fn reads_a_device() -> Result<()> {
     machine::need_root()?;
     let scratch = Scratch::new()?;
@@ -116,7 +116,7 @@ fn depths_and_etcd() -> Result<()> {
     Ok(())
 }
 
-/// Whatever asks it to end while it writes, its file is gone, and so is fio.
+/// For every signal that ends it while it writes, its file is removed, and fio ends.
 fn ended_by(signal: Signal) -> Result<()> {
     command::find("fio")?;
     let folder = tempfile::tempdir_in("/var/tmp").context(|| "make a folder".to_owned())?;

@@ -1,4 +1,4 @@
-//! Files that registries and agents read, by the rules of those who read them.
+//! Files that registries and agents read, by their rules.
 //!
 //! What does not belong here: whether their commands run (see `documents`).
 
@@ -28,7 +28,7 @@ fn json(name: &str) -> Result<Value> {
     serde_json::from_str(&text(name)?).context(|| format!("parse {name}"))
 }
 
-/// What a field of text must be: its name, its lengths, whether it must be there, its form.
+/// The rule of a text field: its name, its lengths, whether it is required, its form.
 struct TextField {
     name: &'static str,
     length: std::ops::RangeInclusive<usize>,
@@ -36,7 +36,7 @@ struct TextField {
     form: fn(&str) -> bool,
 }
 
-/// What is wrong with the fields of an object, and which it has that no rule knows.
+/// Returns the faults of an object's fields, and the fields that no rule knows.
 fn faults(object: &Value, rules: &[TextField], others: &[&str]) -> Vec<String> {
     let Some(fields) = object.as_object() else { return vec!["it is no object".to_owned()] };
     let fault = |rule: &TextField| match fields.get(rule.name) {
@@ -205,7 +205,7 @@ fn skill_faults(text: &str, folder: &str) -> Vec<String> {
     found
 }
 
-/// Fails with what is wrong with a file.
+/// Fails with the faults of a file.
 fn expect_right(name: &str, found: &[String]) {
     assert!(found.is_empty(), "{name}: {}", found.join("; "));
 }

@@ -13,9 +13,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const MIB: u64 = 1 << 20;
-/// How long the disk hangs at least: no healthy one does for ten seconds.
+/// The time that the disk hangs at least: no healthy one does for ten seconds.
 const HANG: Duration = Duration::from_secs(12);
-/// How long anything may take on a machine that is busy.
+/// The time that any step may take on a machine that is busy.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub fn tests() -> Vec<Trial> {
@@ -57,7 +57,7 @@ impl RecordedDisk {
     fn command(&self, words: &[&str]) -> Result<Command> {
         let config = self.scratch.path().join("iowhy.toml");
         let disk = self.upper.device().name();
-        // Only what the test makes happen begins an incident.
+        // Only the test's own condition begins an incident.
         let text = format!(
             "after = \"15s\"\nbefore = \"1m\"\n[watch]\ndevices = [{disk:?}]\n\
              [trigger]\nfinding = \"off\"\npressure-io = \"off\"\n"
@@ -107,7 +107,7 @@ impl RecordedDisk {
         let incident = self.incident().unwrap_or_default();
         assert_eq!(incident["triggers"][0]["kind"], "in-flight", "{incident:#}");
         let findings = incident["findings"].as_array().cloned().unwrap_or_default();
-        // That the program syncs a lot is true before and after, but not what began it.
+        // The program syncs a lot before and after, but that did not begin the incident.
         let hung = findings.first().filter(|finding| finding["cause"] == "hung-io");
         let hung = hung.unwrap_or_else(|| panic!("hung-io is not the first: {incident:#}"));
         assert_eq!(hung["device"], self.upper.device().name(), "{hung:#}");
@@ -146,7 +146,8 @@ fn hang() -> Result<()> {
     disk.expect_hang()
 }
 
-/// The daemon is killed while the incident is open: the next one saves what is in memory only.
+/// The daemon is killed while the incident is open: the next one saves the data that is only in
+/// memory.
 fn killed() -> Result<()> {
     let mut disk = RecordedDisk::new()?;
     disk.start()?;

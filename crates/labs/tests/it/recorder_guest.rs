@@ -1,6 +1,6 @@
 //! The package on a machine of its own: installed, its service started by systemd, a disk that
-//! hangs, a power cut, and what is known after it, under another kernel. Only where `IOWHY_DEB`
-//! names a package (`make test-recorder-guest`).
+//! hangs, a power cut, and the incident after it, under another kernel. Only if `IOWHY_DEB` names a
+//! package (`make test-recorder-guest`).
 
 use crate::support::words;
 use iowhy_labs::Result;
@@ -12,10 +12,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How long the disk has worked before it hangs: emulated, five minutes would add nothing but time.
+/// The time that the disk works before it hangs: emulated, five minutes would add only time.
 const CALM: Duration = Duration::from_secs(65);
 const HANG: Duration = Duration::from_secs(20);
-/// How long one start of the guest may take.
+/// The time that one start of the guest may take.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 const FUNCTIONS: &str = r#"
@@ -72,7 +72,7 @@ echo "the incident is complete"
 sleep 600
 "#;
 
-/// The second: what a person looks at.
+/// The second start: the commands of a person.
 const AFTERWARDS: &str = r#"
 set -e
 await systemctl is-active --quiet iowhy.service
@@ -140,7 +140,7 @@ fn power_cut(package: &Path) -> Result<()> {
     expect_unit(&outcome)
 }
 
-/// What the guest says until then is told as it comes.
+/// Waits for a line of the guest, and reports each line as it comes.
 fn wait_for(running: &mut RunningGuest, begun: Instant, text: &str) -> Result<()> {
     running.wait_saying(text, &mut |line| say(begun, line))
 }
@@ -166,7 +166,7 @@ fn read(outcome: &GuestOutcome, name: &str) -> Result<String> {
     fs::read_to_string(&path).context(|| format!("read {}", path.display()))
 }
 
-/// Device, process and file, for people and for programs.
+/// Checks device, process and file, for people and for programs.
 fn expect_named(outcome: &GuestOutcome) -> Result<()> {
     let incident: Value = serde_json::from_str(&read(outcome, "incident/incident.json")?)
         .context(|| "read incident.json".to_owned())?;
@@ -186,12 +186,13 @@ fn expect_named(outcome: &GuestOutcome) -> Result<()> {
     Ok(())
 }
 
-/// The exposure level of systemd 252 that the unit stays below; it has 3.2. What is left is what
-/// the recorder needs: root without most capabilities, other processes' memory and files, the
-/// kernel's log, loading BPF programs, a raised priority, and a loopback address for metrics.
+/// The exposure level of systemd 252 that the unit stays below; it has 3.2. The rest is needed by
+/// the recorder: root without most capabilities, other processes' memory and files, the kernel's
+/// log, loading BPF programs, a raised priority, and a loopback address for metrics.
 const EXPOSURE: f64 = 3.3;
 
-/// The unit is one that systemd takes without a remark, and nobody but root and the group reads.
+/// Checks that systemd accepts the unit without a remark, and that only root and the group can
+/// read.
 fn expect_unit(outcome: &GuestOutcome) -> Result<()> {
     let remarks = read(outcome, "verified")?;
     let remarks: Vec<&str> = remarks.lines().filter(|line| line.contains("iowhy")).collect();

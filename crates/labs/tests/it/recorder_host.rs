@@ -1,6 +1,6 @@
 //! A daemon of a test's own, with its directories and its disk.
 //!
-//! What does not belong here: what a test makes happen.
+//! What does not belong here: the events of a test.
 
 use crate::support::{finish, iowhy, printed};
 use iowhy_labs::devices::{Backing, BlockDevice, LoopDevice};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const MIB: u64 = 1 << 20;
-/// How long anything may take on a machine that is busy; the saver tries again after 30 s.
+/// The time that any step may take on a machine that is busy; the saver tries again after 30 s.
 pub const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A daemon that watches a disk of its own.
@@ -30,7 +30,8 @@ pub struct TestDaemon {
 }
 
 impl TestDaemon {
-    /// One that was not started, whose state directory is `state` or in the scratch directory.
+    /// Makes a daemon that is not started; its state directory is `state` or in the scratch
+    /// directory.
     pub fn new(state: Option<PathBuf>) -> Result<TestDaemon> {
         machine::need_bpf()?;
         let scratch = Scratch::new()?;
@@ -44,13 +45,13 @@ impl TestDaemon {
         Ok(TestDaemon { child: None, disk, state, runtime, scratch })
     }
 
-    /// Starts it with `settings` more than those that keep other conditions away, and returns once
-    /// it watches. `devices` are those that it watches, or all.
+    /// Starts it with `settings` in addition to those that disable other conditions, and returns
+    /// once it watches. `devices` are those that it watches, or all.
     pub fn start(&mut self, devices: &[&str], settings: &str) -> Result<()> {
         self.start_with_limit(devices, "off", settings)
     }
 
-    /// The same with the setting `hung-task`.
+    /// Starts it with the setting `hung-task`.
     pub fn start_with_limit(&mut self, devices: &[&str], limit: &str, more: &str) -> Result<()> {
         let text = format!(
             "after = \"3s\"\nbefore = \"1m\"\n[watch]\ndevices = {devices:?}\n[trigger]\n\
@@ -77,12 +78,12 @@ impl TestDaemon {
         self.scratch.path().join("daemon.log")
     }
 
-    /// What it has said.
+    /// Returns its log.
     pub fn log(&self) -> String {
         String::from_utf8_lossy(&std::fs::read(self.log_file()).unwrap_or_default()).into_owned()
     }
 
-    /// `iowhy WORDS` with its directories.
+    /// Returns the command `iowhy WORDS` with its directories.
     pub fn command(&self, words: &[&str]) -> Result<Command> {
         let mut command = iowhy(words)?;
         command.arg("--config").arg(self.config()).arg("--state").arg(&self.state);
@@ -90,7 +91,7 @@ impl TestDaemon {
         Ok(command)
     }
 
-    /// What `iowhy WORDS` prints, with its directories.
+    /// Returns the output of `iowhy WORDS`, with its directories.
     pub fn printed(&self, words: &[&str]) -> Result<String> {
         Ok(printed(&finish(self.command(words)?)?))
     }
@@ -106,7 +107,7 @@ impl TestDaemon {
         }
     }
 
-    /// Whether it still runs.
+    /// Returns whether it still runs.
     pub fn is_running(&mut self) -> bool {
         self.child.as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(None)))
     }
@@ -139,14 +140,14 @@ impl TestDaemon {
         self.state.join(format!("incidents/{number:06}"))
     }
 
-    /// What is known of an incident, if it is complete.
+    /// Returns the record of an incident, if it is complete.
     pub fn incident(&self, number: u32) -> Option<Value> {
         let text = std::fs::read(self.directory(number).join("incident.json")).ok()?;
         let incident: Value = serde_json::from_slice(&text).ok()?;
         (incident["complete"] == true).then_some(incident)
     }
 
-    /// The same once it is complete.
+    /// Waits until an incident is complete, and returns its record.
     pub fn wait_for_incident(&self, number: u32) -> Value {
         self.wait_for("an incident", || self.incident(number).is_some());
         self.incident(number).unwrap_or_default()

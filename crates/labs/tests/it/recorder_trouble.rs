@@ -1,6 +1,5 @@
-//! The flight recorder when something is wrong: a full disk, a state directory on a disk that
-//! hangs, a power cut, devices that come and go, hostile names, what an older run left; and who is
-//! told, and can read or reach it.
+//! The flight recorder in trouble: a full disk, a state directory on a disk that hangs, a power
+//! cut, devices that come and go, hostile names, files of an older run; and its hook and readers.
 
 use crate::recorder_host::{TestDaemon, read};
 use crate::support::{finish, printed, trial};
@@ -52,7 +51,7 @@ fn signal() -> Result<()> {
 fn hook() -> Result<()> {
     let mut daemon = TestDaemon::new(None)?;
     let disk = daemon.disk.name().to_owned();
-    // Where everybody may read and write: the scratch directory is for root.
+    // A directory that everybody may read and write: the scratch directory is for root.
     let folder = tempfile::tempdir().context(|| "make a directory".to_owned())?;
     let (program, told) = (folder.path().join("hook"), folder.path().join("told"));
     let script = format!(
@@ -81,7 +80,7 @@ fn small_disk(scratch: &std::sync::Arc<Scratch>, mib: u64) -> Result<LabFileSyst
     LabFileSystem::new(scratch, disk, FileSystemKind::Ext4)
 }
 
-/// A full disk is said once and tried again; the incident is there once there is space.
+/// A full disk is reported once and tried again; the incident is written once there is space.
 fn full() -> Result<()> {
     machine::need_bpf()?;
     let scratch = Scratch::new()?;
@@ -147,8 +146,8 @@ fn sick() -> Result<()> {
     Ok(())
 }
 
-/// What the disk has when the incident is said to be complete is all that a power cut leaves: its
-/// file system writes nothing by itself for ten minutes.
+/// A power cut leaves only the data on the disk when the incident is reported as complete: its file
+/// system writes nothing by itself for ten minutes.
 fn power_cut() -> Result<()> {
     machine::need_bpf()?;
     let scratch = Scratch::new()?;
@@ -171,7 +170,7 @@ fn power_cut() -> Result<()> {
     report.arg(&incident);
     let report = finish(report)?;
     let files = command::run("find", [&incident]).unwrap_or_default();
-    // Also where something is wrong.
+    // Also after a failure.
     command::run("umount", [&point])?;
     assert!(text.contains("\"complete\": true"), "{text}\n{files}");
     assert!(files.contains("findings.json"), "{files}");
@@ -181,8 +180,7 @@ fn power_cut() -> Result<()> {
     Ok(())
 }
 
-/// Of what it keeps nothing is readable for others, and it listens on no network unless it is told
-/// to.
+/// Nobody else can read its files, and it listens on no network unless it is configured to.
 fn private() -> Result<()> {
     let mut daemon = TestDaemon::new(None)?;
     let disk = daemon.disk.name().to_owned();
@@ -190,7 +188,7 @@ fn private() -> Result<()> {
     daemon.read_disk()?;
     daemon.printed(&["capture", "a test"])?;
     daemon.wait_for_incident(1);
-    // What is in memory is below a closed directory; what is kept may be copied, so each file is
+    // Files in memory are below a closed directory; kept files may be copied, so each of them is
     // closed, too.
     let mut find = Command::new("find");
     find.arg(&daemon.state).args(["-perm", "/007"]);

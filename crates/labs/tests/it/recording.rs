@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 const SECTOR: u64 = 512;
-/// So many pieces of a request have their offset in the file, at least.
+/// Pieces of a request that have their offset in the file, at least.
 const MANY_PIECES: usize = 16;
 /// Kinds of parts in a message.
 const MOST_LISTED: usize = 40;
@@ -33,11 +33,11 @@ pub struct Recording {
     names: Names,
 }
 
-/// How long before its beginning a watch may see a wait begin, and how much longer one may last:
-/// while programs are attached and detached.
+/// The time before its beginning at which a watch may see a wait begin, and by which one may
+/// outlast it: while programs are attached and detached.
 const ATTACHING_NS: u64 = 20_000_000_000;
 
-/// No wait, and no chain of waits, of a watch begins long before it or outlasts it.
+/// Checks that no wait, and no chain of waits, of a watch begins long before it or outlasts it.
 fn hold_to_watch(environment: &Environment, batch: &Batch) {
     if environment.source != "live" || environment.end_ns == 0 {
         return;
@@ -92,7 +92,7 @@ impl Recording {
         name.into().map_or("", |name| self.names.get(name))
     }
 
-    /// Whether any text of any row holds `secret`.
+    /// Returns whether any text of any row contains `secret`.
     pub fn tells(&self, secret: &str) -> bool {
         let mut texts = (0..self.names.len()).map(|index| self.names.get(Name::from_index(index)));
         texts.any(|text| text.contains(secret))
@@ -108,7 +108,7 @@ impl Recording {
             .collect()
     }
 
-    /// By how much a counter grew from its first to its last sample; `None` without one.
+    /// Returns the growth of a counter from its first to its last sample; `None` without one.
     pub fn growth(&self, metric: &str, is_subject: impl Fn(&str) -> bool) -> Option<f64> {
         let own = self.samples.iter().filter(|sample| {
             self.text(sample.metric) == metric && is_subject(self.text(sample.subject))
@@ -133,19 +133,19 @@ impl Recording {
         self.pairs().filter(|(_, part)| self.text(part.file) == wanted).collect()
     }
 
-    /// How many requests have no record.
+    /// Returns the number of requests without a record.
     pub fn lost(&self) -> u64 {
         self.environment.losses.requests()
     }
 
-    /// How much was lost at one place.
+    /// Returns the losses at one place.
     pub fn lost_at(&self, place: &str) -> u64 {
         let items = &self.environment.losses.items;
         items.iter().filter(|loss| loss.place == place).map(|loss| loss.count).sum()
     }
 
-    /// What a kernel may hide is a few in a hundred (docs/architecture.md, known limits): more is a
-    /// defect, counted or not. A kernel that takes the CPU from programs keeps more from them where
+    /// Checks that few are lost: a kernel may hide a few in a hundred (docs/architecture.md, known
+    /// limits); more is a defect, counted or not. A kernel that preempts programs hides more where
     /// an emulated CPU is long in each.
     fn expect_few_lost(&self) {
         let (kept, recorded) = (self.lost_at("programs"), self.requests.len() as u64);
@@ -158,8 +158,7 @@ impl Recording {
         }
     }
 
-    /// `found` of `expected`: each one that is missing was counted as lost, and none is there
-    /// twice.
+    /// Checks `found` of `expected`: each missing one was counted as lost, and none is there twice.
     pub fn expect_count(&self, what: &str, found: usize, expected: u64) {
         let (found, lost) = (found as u64, self.lost());
         self.expect_few_lost();
@@ -170,9 +169,9 @@ impl Recording {
         );
     }
 
-    /// The bytes that `pairs` cover are those of `expected` (offset, length), each exactly once. Of
-    /// a request made of very many pieces only the first have their offset; the rest must add up.
-    /// Where requests were lost nothing else may be there, and nothing twice.
+    /// Checks that the bytes of `pairs` are those of `expected` (offset, length), each exactly
+    /// once. Of a request made of very many pieces only the first have their offset; the rest must
+    /// add up. If requests were lost, no others may be there, and none twice.
     pub fn expect_ranges(&self, what: &str, pairs: &[Pair], expected: &[(u64, u64)]) {
         let known: Vec<(u64, u64)> =
             pairs.iter().filter_map(|(_, part)| Some((part.file_offset?, part.bytes))).collect();
@@ -218,8 +217,8 @@ impl Recording {
             .sum()
     }
 
-    /// What holds for every watch of a quiet device: it agrees with the device's own counters, the
-    /// stages of each request add up, the parts of each request add up.
+    /// Checks the invariants of every watch of a quiet device: it agrees with the device's own
+    /// counters, the stages of each request add up, the parts of each request add up.
     pub fn check(&self, device: &str, within: DiskStats, around: DiskStats) {
         for request in &self.requests {
             assert_eq!(
@@ -236,7 +235,7 @@ impl Recording {
         }
     }
 
-    /// What holds for every request and its parts.
+    /// Checks the invariants of every request and its parts.
     pub fn check_each(&self) {
         assert!(self.environment.finished, "the recording is not finished: {:?}", self.environment);
         self.requests.iter().for_each(check_stages);
@@ -277,7 +276,8 @@ impl Recording {
         }
     }
 
-    /// What was recorded of a device lies between what it counted within the watch and around it.
+    /// Checks that the recorded figures of a device lie between its counters within the watch and
+    /// around it.
     pub fn check_totals(&self, device: &str, within: DiskStats, around: DiskStats) {
         let of = |operations: &[Operation]| {
             let requests = self.requests.iter().filter(|request| {
@@ -296,7 +296,7 @@ impl Recording {
         let lost = self.lost();
         if lost > 0 {
             self.expect_few_lost();
-            // Each may have been of any operation and size.
+            // Each lost request may have been of any operation and size.
             low = low.map(|counted| counted.saturating_sub(lost));
             [1, 3, 5].into_iter().for_each(|bytes| low[bytes] = 0);
         }
@@ -309,7 +309,7 @@ impl Recording {
         );
     }
 
-    /// A table of what is there, for messages.
+    /// Formats a table of the requests, for messages.
     pub fn overview(&self) -> String {
         let mut rows: BTreeMap<String, (u64, u64)> = BTreeMap::new();
         for (request, part) in self.pairs() {
@@ -371,7 +371,7 @@ fn totals(counted: DiskStats) -> [u64; 6] {
     ]
 }
 
-/// The stages of a request add up to its whole time, exactly.
+/// Checks that the stages of a request add up to its total time, exactly.
 fn check_stages(request: &Request) {
     let (Status::Complete | Status::Error, Some(whole)) = (request.status, request.q2c_ns) else {
         return;
@@ -382,7 +382,7 @@ fn check_stages(request: &Request) {
     }
     let sum: u64 = stages.into_iter().flatten().sum();
     if request.pid.is_none() && stages[..4].iter().all(Option::is_none) {
-        // Queued while the watch's programs were taken away: only its end was seen.
+        // Queued while the watch's programs were detached: only its end was seen.
         assert!(sum <= whole, "the stages of {request:?}");
         return;
     }
@@ -412,7 +412,7 @@ fn joined(mut ranges: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
     result
 }
 
-/// What `ranges` cover and `others` do not; both are sorted, and of each none overlaps another.
+/// Returns the part of `ranges` that `others` do not cover; both are sorted, without overlaps.
 fn without(ranges: &[(u64, u64)], others: &[(u64, u64)]) -> Vec<(u64, u64)> {
     let mut left = Vec::new();
     for (offset, length) in ranges {
@@ -430,7 +430,7 @@ fn without(ranges: &[(u64, u64)], others: &[(u64, u64)]) -> Vec<(u64, u64)> {
     left
 }
 
-/// Those that begin before the one before them ends.
+/// Returns the ranges that begin before the one before them ends.
 fn overlapping(mut ranges: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
     ranges.sort_unstable();
     let pairs = ranges.iter().zip(ranges.iter().skip(1));

@@ -1,4 +1,4 @@
-//! Kernels and policies that refuse a program: it costs itself, and nothing else. A process aside
+//! Kernels and policies that refuse a program: only that program is lost. A separate process
 //! answers `bpf(2)` for the kernel (`programs/refuse.py`), so that each program can be refused.
 
 use crate::recording::Recording;
@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
-/// The kernel keeps so much of a program's name.
+/// Bytes of a program's name that the kernel keeps.
 const NAME: usize = 15;
 
 pub fn tests() -> Vec<Trial> {
@@ -45,7 +45,7 @@ fn check_without(programs: &str) -> Result<Claims> {
     Claims::parse(&text)
 }
 
-/// What is worth nothing without the program.
+/// Returns the programs that are useless without `program`.
 fn resting_on(program: &str) -> &'static [&'static str] {
     match program {
         "on_switch" => &["list_sleepers", "list_thread_sleepers"],
@@ -55,7 +55,7 @@ fn resting_on(program: &str) -> &'static [&'static str] {
     }
 }
 
-/// Without these there is no watch.
+/// Programs without which there is no watch.
 const NEEDED: &[&str] = &["on_complete", "on_issue", "on_queue"];
 
 fn unusable(claims: &Claims) -> BTreeSet<&str> {
@@ -63,7 +63,7 @@ fn unusable(claims: &Claims) -> BTreeSet<&str> {
     programs.map(|program| program.program.as_str()).collect()
 }
 
-/// The names that the kernel cannot tell from this one.
+/// Returns the names that the kernel cannot distinguish from this one.
 fn same<'a>(program: &str, all: &'a [KernelProgram]) -> Vec<&'a str> {
     let short = |name: &str| name.get(..NAME).unwrap_or(name).to_owned();
     let names = all.iter().map(|program| program.program.as_str());
@@ -107,8 +107,8 @@ fn several() -> Result<()> {
     Ok(())
 }
 
-/// What the program that lists requests in flight tells is read from user space: a disk that hangs
-/// shows while it hangs, and nothing is said to be invisible.
+/// The data of the program that lists requests in flight is read from user space: a disk that hangs
+/// shows while it hangs, and nothing is reported as invisible.
 fn read_instead() -> Result<()> {
     machine::need_bpf()?;
     let scratch = Scratch::new()?;

@@ -1,5 +1,5 @@
-//! `iowhy reproduce`, the run of a reproduction and `iowhy verify`: the load is made again, nothing
-//! but named places is written to, and everything is given back however it ends.
+//! `iowhy reproduce`, the run of a reproduction and `iowhy verify`: the load is made again, only
+//! named places are written to, and everything is restored however it ends.
 
 use crate::support::{finish, iowhy, printed, refused, trial, trial_alone, wait_until};
 use iowhy_labs::devices::{Backing, BlockDevice, FileSystemKind, LabFileSystem, LoopDevice};
@@ -29,7 +29,7 @@ pub fn tests() -> Vec<Trial> {
         trial("reproduce::verify_gives_settings_back", verify),
         trial("reproduce::bad_recordings_are_refused_or_noted", bad_recordings),
         trial("reproduce::a_fit_adjusts_the_plan_and_saves_it", fit),
-        // Others look for mounts that are left.
+        // Other tests check for mounts that are left.
         trial_alone("reproduce::an_empty_device_is_formatted_and_blank_again", formatted),
         trial("reproduce::a_small_disk_is_refused", too_small),
         trial("reproduce::memory_that_was_scarce_is_scarce_again", scarce_memory),
@@ -78,7 +78,8 @@ impl Reproduced {
         Ok(run)
     }
 
-    /// The directory is empty, no process of a run lives, and the scheduler is as before.
+    /// Checks that the directory is empty, no process of a run lives, and the scheduler is as
+    /// before.
     fn nothing_is_left(&self, scheduler: &str) -> Result<()> {
         let left = entries(&self.empty()?);
         assert_eq!(left, [] as [PathBuf; 0]);
@@ -101,7 +102,7 @@ fn record(device: &str, recording: &Path, load: Command) -> Result<()> {
     succeeded(record).map(drop)
 }
 
-/// Runs it, and gives what it printed.
+/// Runs it, and returns its output.
 fn succeeded(command: Command) -> Result<String> {
     let shown = command::shown(&command);
     let output = finish(command)?;
@@ -144,7 +145,7 @@ fn synced_log() -> Result<()> {
         let row = rows.iter().find(|row| row["what"] == what);
         row.and_then(|row| row[which].as_f64()).unwrap_or_default()
     };
-    // A busy machine changes rates, not what is written and synced.
+    // A busy machine changes rates, not the written and synced data.
     assert!(figure("write requests", "now") > 0.0, "{answer:#}");
     let (was, is) = (figure("write size", "original"), figure("write size", "now"));
     assert!((is / was - 1.0).abs() < 0.5, "{was} and {is} bytes: {answer:#}");
@@ -154,7 +155,7 @@ fn synced_log() -> Result<()> {
     Ok(())
 }
 
-/// The device itself: never with data, unless that is named, and never while it is mounted.
+/// The device itself: only without data, unless that is named, and never while it is mounted.
 fn device() -> Result<()> {
     machine::need_bpf()?;
     let scratch = Scratch::new()?;
@@ -251,7 +252,7 @@ fn is_gone(pid: u32) -> bool {
 }
 
 /// Killed while it runs on another scheduler: the next run ends the load, removes the files and
-/// gives the scheduler back, although it is refused itself.
+/// restores the scheduler, although it is refused itself.
 fn killed() -> Result<()> {
     let made = Reproduced::new(&[])?;
     let name = made.disk.device().name().to_owned();
@@ -317,7 +318,7 @@ fn bad_recordings() -> Result<()> {
     Ok(())
 }
 
-/// The plan of a reproduction, to look at or to change.
+/// Reads the plan of a reproduction.
 fn plan(folder: &Path) -> Result<Value> {
     let path = folder.join("plan.json");
     let text = fs::read_to_string(&path).context(|| format!("read {}", path.display()))?;
@@ -376,7 +377,7 @@ fn formatted() -> Result<()> {
         Ok(())
     };
     blank_after(on_device(&[])?)?;
-    // Again, without a word: it has only the mark.
+    // Again, without an option: it has only the mark.
     blank_after(on_device(&[])?)?;
     command::run("mkfs.ext4", ["-q".as_ref(), "-F".as_ref(), device.path()])?;
     let before = first()?;
@@ -450,7 +451,7 @@ fn shellcheck() -> Result<()> {
 }
 
 /// Random reads of a file, one after the other at their times: the same sizes and as many of them;
-/// the original file and its name are not there.
+/// the original file and its name are gone.
 fn replay() -> Result<()> {
     machine::need_bpf()?;
     let scratch = Scratch::new()?;

@@ -1,5 +1,5 @@
-//! Of a copied stack nothing is kept but return addresses: what a program has in its frames is in
-//! no file that iowhy writes.
+//! Of a copied stack only return addresses are kept: the contents of a program's frames are in no
+//! file that iowhy writes.
 
 use crate::chains::compiled_with;
 use crate::recorder_host::TestDaemon;
@@ -18,9 +18,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
-/// What the program has in every frame, many times over.
+/// The text in every frame of the program, many times over.
 const SECRET: &str = "STACKSECRET7F3A9";
-/// As a process's name.
+/// The text in the process's name.
 const NAME: &str = "secret-c";
 const MIB: u64 = 1 << 20;
 /// Few enough that each write waits for longer than 10 ms.
@@ -65,8 +65,7 @@ fn content(path: &Path) -> Result<Vec<u8>> {
     std::fs::read(path).context(|| format!("read {}", path.display()))
 }
 
-/// Whether the secret is in there as it is, or a word of it as the address that it would be taken
-/// for.
+/// Returns whether the secret is in the bytes, as text or as a word that looks like an address.
 fn holds(bytes: &[u8]) -> bool {
     let words = SECRET.as_bytes().chunks_exact(8).map(|word| {
         let word = word.iter().rev().fold(0_u64, |sum, byte| sum << 8 | u64::from(*byte));
@@ -85,7 +84,7 @@ fn files(directory: &Path) -> Vec<PathBuf> {
     entries.flat_map(|entry| of(entry.path())).collect()
 }
 
-/// No file below has it, as it is or in what a recording's compressed columns hold.
+/// Checks that no file below has it, as text or in a recording's compressed columns.
 fn expect_none(directory: &Path, recordings: &[&Path]) -> Result<()> {
     let all = files(directory);
     assert!(all.len() > 3, "there is nothing to look into: {all:?}");
@@ -104,7 +103,7 @@ fn expect_none(directory: &Path, recordings: &[&Path]) -> Result<()> {
     Ok(())
 }
 
-/// What is compressed in a page.
+/// Returns the decompressed data of a page.
 fn unpacked(page: &[u8]) -> Vec<u8> {
     let page = String::from_utf8_lossy(page);
     let (_, rest) = page.split_once("id=\"iowhy-data\">").expect("the page has data");
@@ -115,10 +114,10 @@ fn unpacked(page: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A recording with copied stacks, what is printed of it, and its page.
+/// A recording with copied stacks, its output, and its page.
 fn recording_and_page() -> Result<()> {
     machine::need_bpf()?;
-    // The search itself finds what is there.
+    // The search finds a secret that is there.
     let hidden = format!("x{SECRET}y");
     assert!(holds(hidden.as_bytes()) && holds(b"0x4345534b43415453") && !holds(b"STACK"));
     let scratch = Scratch::new()?;
@@ -166,7 +165,7 @@ fn recording_and_page() -> Result<()> {
     Ok(())
 }
 
-/// What the flight recorder keeps and saves.
+/// The flight recorder's ring and incidents.
 fn incident() -> Result<()> {
     let mut daemon = TestDaemon::new(None)?;
     daemon.start(&[], "")?;
@@ -177,7 +176,7 @@ fn incident() -> Result<()> {
     daemon.wait_for_incident(1);
     let ring = daemon.runtime.join("ring");
     for file in files(&ring) {
-        // The oldest round may go meanwhile.
+        // The oldest round may be removed meanwhile.
         let bytes = std::fs::read(&file).unwrap_or_default();
         assert!(!holds(&bytes), "{}", file.display());
     }

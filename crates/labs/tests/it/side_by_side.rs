@@ -32,8 +32,8 @@ fn agree() -> Result<()> {
     Err(LabError::missing(compared.absent.join("; "), "scripts/install-deps bench"))
 }
 
-/// What only the load does is the same to the last. Its file system may write a little before it
-/// begins and after it ends, when some tools look and others do not.
+/// Checks that counts of the load alone are exactly equal. Its file system may write a little
+/// before it begins and after it ends, when only some tools watch.
 fn counts(compared: &ComparedFigures, done: &StepTotals) {
     for line in &compared.lines {
         let is_of_load = line.figure.starts_with("opensnoop") || line.figure.contains(", read:");
@@ -56,7 +56,7 @@ fn counts(compared: &ComparedFigures, done: &StepTotals) {
         ("opensnoop failed opens", done.opens),
     ] {
         if let Some(line) = compared.find(figure) {
-            // What was lost was counted.
+            // Lost requests were counted.
             let lost = if figure.contains("diskstats") { compared.lost } else { 0.0 };
             let seen = line.ours + lost;
             assert!(seen >= least as f64, "{line:?} is less than {least}, {lost} lost");

@@ -1,7 +1,7 @@
-//! What holds on every kernel and processor, in two short guests: each read and its wait, and the
+//! Checks for every kernel and processor, in two short guests: each read and its wait, and the
 //! causes, owners, files, calls and stacks of three simple programs.
 //!
-//! What does not belong here: which kernels, and what only some can do (see [`crate::kernels`]).
+//! What does not belong here: the kernels, and features of some of them (see [`crate::kernels`]).
 
 use crate::kernels::{eprint_line, expect_declared, recording, succeeded};
 use crate::recording::Recording;
@@ -16,11 +16,11 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-/// How long one guest may take: an emulated one on a host that builds meanwhile.
+/// The time that one guest may take: an emulated one on a host that builds meanwhile.
 const PATIENCE: Duration = Duration::from_secs(400);
 
-/// It boots, `check` claims what is declared, and a short watch has each request and the waits for
-/// them.
+/// Boots, checks that `check` has the declared claims, and that a short watch has each request and
+/// the waits for them.
 pub fn reads(kernel: Kernel) -> Result<()> {
     const READS: usize = 97;
     let name = kernel.name;
@@ -41,8 +41,8 @@ pub fn reads(kernel: Kernel) -> Result<()> {
     let outcome = guest.run(&script)?;
     eprint_line(&format!("Linux {name}: up after {:.1} s", outcome.booted.as_secs_f64()));
     expect_declared(&outcome, name)?;
-    // What loads for a watch of everything, as `check` tried it, may not load for one of one
-    // device.
+    // A program that loads for a watch of everything, as `check` tried it, may not load for one of
+    // one device.
     let words = words(&outcome.said);
     assert!(!words.contains("could not be used"), "{}", outcome.said);
     let recording = recording(&outcome)?;
@@ -55,8 +55,8 @@ pub fn reads(kernel: Kernel) -> Result<()> {
     Ok(())
 }
 
-/// What both writers write, and how much of it the limited one is allowed each second: so little
-/// that what a busy host adds to a request is little beside it.
+/// The bytes of both writers, and the limit of one in each second: so low that the delay of a busy
+/// host is small compared with a request.
 const BLOCK: u64 = 64 << 10;
 const WRITTEN: u64 = 16 * BLOCK;
 const LIMIT: u64 = 256 << 10;
@@ -149,15 +149,15 @@ fn waits_of_dd(watched: &Recording) -> impl Iterator<Item = &Wait> {
     watched.waits.iter().filter(|wait| watched.text(wait.process) == "dd")
 }
 
-/// The kernel's stacks of the limited writer's waits begin where it sleeps, whatever the way from
-/// the tracepoint to iowhy's program; its own begin in the C library's call.
+/// Checks that the kernel's stacks of the limited writer's waits begin at its sleep, by each path
+/// from the tracepoint to iowhy's program; its own begin in the C library's call.
 fn stacks(watched: &Recording, architecture: Architecture) {
     let held = waits_of_dd(watched).filter(|wait| wait.class == WaitClass::CgroupThrottle);
     for wait in held {
         let (kernel, user) = (watched.frames(wait.stack_id), watched.frames(wait.user_stack_id));
         assert_eq!(kernel.first(), Some(&"__schedule"), "{kernel:?}");
         if user.is_empty() && architecture == Architecture::Aarch64 {
-            // There the reader comes after the program's end: the row says so.
+            // There the reader comes after the program's end, and the row has that reason.
             let row =
                 watched.stacks.iter().find(|stack| Some(stack.stack_id) == wait.user_stack_id);
             let reason = row.map_or("", |row| watched.text(row.reason));

@@ -1,6 +1,6 @@
 //! Upper devices, and devices that only guests have: the device mapper, RAID, null_blk, scsi_debug,
-//! NVMe. Exact counts and bytes on each of them, the link to the request above where the kernel
-//! says so, errors and requeues with their status.
+//! NVMe. Exact counts and bytes on each of them, the link to the request above if the kernel tells
+//! it, errors and requeues with their status.
 
 use crate::recording::Recording;
 use crate::support::{finish, iowhy, printed, trial, trial_alone};
@@ -64,13 +64,13 @@ const COUNTED: &str = r#"names=$1 notes=$2; shift 2
 note() { for name in $names; do cat "/sys/block/$name/stat" >"$notes.$name.$1"; done; }
 note before; "$@"; status=$?; note after; exit $status"#;
 
-/// Watches `devices` while `workload` runs. What holds for every watch is checked for each of them,
-/// its own counters too.
+/// Watches `devices` while `workload` runs, and checks the invariants of every watch for each of
+/// them, with its own counters.
 fn watch(scratch: &Scratch, devices: &[&dyn BlockDevice], workload: &Command) -> Result<Recording> {
     machine::need_bpf()?;
     let names: Vec<&str> = devices.iter().map(|device| device.name()).collect();
     for device in devices {
-        // The first who opens a new device has the kernel look for partitions.
+        // When a new device is opened first, the kernel scans it for partitions.
         File::open(device.path()).context(|| format!("open {}", device.path().display()))?;
     }
     let (output, notes) = (scratch.fresh("recording"), scratch.fresh("notes"));
@@ -131,19 +131,19 @@ fn both(scratch: &Scratch, device: &dyn BlockDevice) -> Result<Command> {
     jobs(scratch, &[job(device, FioAccess::Write, WRITES), read])
 }
 
-/// The requests of a device, as its own lie on it.
+/// Returns the requests of a device.
 fn on<'a>(recording: &'a Recording, device: &dyn BlockDevice) -> Vec<&'a Request> {
     let own = recording.requests.iter();
     own.filter(|request| recording.text(request.device) == device.name()).collect()
 }
 
-/// How many requests of `operation` there are, and their bytes.
+/// Returns the number of requests of `operation`, and their bytes.
 fn amount(requests: &[&Request], operation: Operation) -> (u64, u64) {
     let own = requests.iter().filter(|request| request.operation == operation);
     own.fold((0, 0), |(count, bytes), request| (count + 1, bytes + request.bytes))
 }
 
-/// fio's reads and writes are all there, each once.
+/// Checks that fio's reads and writes are all there, each once.
 fn expect_both(recording: &Recording, device: &dyn BlockDevice) {
     let requests = on(recording, device);
     assert_eq!(
@@ -155,8 +155,8 @@ fn expect_both(recording: &Recording, device: &dyn BlockDevice) {
     );
 }
 
-/// Each request that serves another is tied to the one at its place on the upper device, `shift`
-/// sectors before its own; one that is not tied says why. How many are tied.
+/// Checks that each request that serves another is linked to the one at its place on the upper
+/// device, `shift` sectors before its own, or has a reason. Returns how many are linked.
 fn tied(recording: &Recording, upper: &dyn BlockDevice, below: &[&Request], shift: u64) -> usize {
     let above: BTreeMap<u64, &Request> =
         on(recording, upper).into_iter().map(|request| (request.request_id, request)).collect();
@@ -182,8 +182,8 @@ fn tied(recording: &Recording, upper: &dyn BlockDevice, below: &[&Request], shif
     count
 }
 
-/// Every request below is tied, where the kernel describes the types of its modules (from 5.11 on);
-/// else none is.
+/// Checks that every request below is linked, if the kernel describes the types of its modules
+/// (from 5.11 on); else that none is.
 fn expect_tied(
     recording: &Recording,
     upper: &dyn BlockDevice,
@@ -269,7 +269,7 @@ fn delay() -> Result<()> {
 fn flakey() -> Result<()> {
     let scratch = Scratch::new()?;
     let mapped = MappedDevice::new(NullBlk::with_memory(16)?, "flakey", " 0 1000 1 error_writes")?;
-    // Each job of its own: fio gives up at the first error.
+    // Each write has its own job: fio gives up at the first error.
     let script = format!(
         "{}; for block in $(seq 1 {WRITES}); do dd if=/dev/zero of={} bs=4k count=1 seek=$block \
          oflag=direct conv=notrunc status=none 2>&1; done; exit 0",
@@ -289,7 +289,7 @@ fn flakey() -> Result<()> {
     Ok(())
 }
 
-/// What is encrypted is written from other pages, in other bios: the kernel does not say for whom.
+/// Encrypted data is written from other pages, in other bios: the kernel does not tell for whom.
 fn crypt() -> Result<()> {
     let scratch = Scratch::new()?;
     let mapped = encrypted()?;
@@ -328,8 +328,8 @@ fn crypt_in_pieces() -> Result<()> {
     Ok(())
 }
 
-/// Two levels: the thin volume's requests go to the pool, the pool's to its data device. What is
-/// watched lies in blocks that the volume has already.
+/// Two levels: the thin volume's requests go to the pool, the pool's to its data device. The
+/// watched I/O lies in blocks that the volume has already.
 fn thin() -> Result<()> {
     let scratch = Scratch::new()?;
     let (metadata, data) = (NullBlk::with_memory(16)?, NullBlk::with_memory(32)?);
@@ -373,7 +373,7 @@ fn raid1() -> Result<()> {
     let mut reads = 0;
     for (index, leg) in legs.iter().enumerate() {
         let begin = array.data_offset(index)?;
-        // The array's own notes come before the data.
+        // The array's own metadata comes before the data.
         let below: Vec<&Request> =
             on(&recording, leg).into_iter().filter(|one| one.sector >= begin).collect();
         assert_eq!(amount(&below, Operation::Write), (WRITES, WRITES * BLOCK));
@@ -461,7 +461,7 @@ fn scsi() -> Result<()> {
         recording.requests.iter().filter(|request| request.status == Status::Error).collect();
     let place: Vec<u64> = failed.iter().map(|request| request.sector / 8).collect();
     assert!(place.iter().all(|place| (582..=583).contains(place)), "{failed:?}");
-    // ENODATA is what the block layer makes of a medium error.
+    // The block layer turns a medium error into ENODATA.
     assert!(
         !failed.is_empty() && failed.iter().all(|request| request.error == Some(-61)),
         "{failed:?}\n{}",
@@ -479,8 +479,8 @@ fn scsi() -> Result<()> {
     Ok(())
 }
 
-/// The kernel's own counts of commands, failed ones and, where it has them, those that timed out,
-/// at both ends of a watch: they grow by what happened meanwhile.
+/// The kernel's own counts of commands, failed ones and, if it has them, those that timed out, at
+/// both ends of a watch: they grow by the events between them.
 fn scsi_counts() -> Result<()> {
     let scratch = Scratch::new()?;
     let disk = ScsiDebug::new()?;

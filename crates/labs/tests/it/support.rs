@@ -1,4 +1,4 @@
-//! How a test runs: skips, the binary under test, one watch.
+//! The run of a test: skips, the binary under test, one watch.
 
 use crate::recording::Recording;
 use iowhy_labs::devices::BlockDevice;
@@ -18,7 +18,7 @@ pub const NO_PERMISSION: i32 = 77;
 /// Held by every test while it runs: shared, or by one that runs alone.
 static MACHINE: RwLock<()> = RwLock::new(());
 
-/// What a test panics with if a watch lost more than a few requests.
+/// The panic of a test whose watch lost more than a few requests.
 pub struct LostTooMany(pub String);
 
 /// A test of times, which other tests would disturb: it runs alone.
@@ -54,9 +54,9 @@ fn unlocked(name: String, test: impl FnOnce(&str) -> Result<()> + Send + 'static
     })
 }
 
-/// Runs a test. What a kernel hides depends on what else the machine does (docs/architecture.md,
-/// known limits): after a watch that lost too many requests the test runs once more, and says so. A
-/// defect loses them again.
+/// Runs a test. The requests that a kernel hides depend on the machine's other load
+/// (docs/architecture.md, known limits): after a watch that lost too many, the test runs once more,
+/// and says so. A defect loses them again.
 #[allow(clippy::print_stderr, reason = "a test's second attempt")]
 fn run(name: &str, test: impl Fn() -> Result<()>) -> Result<()> {
     let attempt = catch_unwind(AssertUnwindSafe(|| run_once(name, &test)));
@@ -121,12 +121,12 @@ pub fn is_module_without_types(name: &str) -> bool {
     is_module && !Path::new("/sys/kernel/btf").join(name).exists()
 }
 
-/// This crate's own program, which has the workloads.
+/// Returns this crate's own program, which has the workloads.
 pub fn labs_program() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_iowhy-labs"))
 }
 
-/// Nothing that a test waits for takes so long; a test that waits longer has failed.
+/// The time after which a waiting test has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Waits until `done` returns true; `what` names it if it does not happen.
@@ -148,7 +148,7 @@ pub fn iowhy<A: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item = A>) 
         arguments.into_iter().map(|argument| argument.as_ref().to_owned()).collect();
     let (name, rest) = arguments.split_at(arguments.len().min(1));
     command.args(name);
-    // A test counts: nothing may be left out to keep to a budget, unless it says so.
+    // Tests count: nothing may be left out to keep to a budget, unless the test says so.
     if name == ["record"] && !rest.iter().any(|argument| argument == "--budget") {
         command.arg("--every");
     }
@@ -158,12 +158,12 @@ pub fn iowhy<A: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item = A>) 
     Ok(command)
 }
 
-/// Runs it to its end, with any exit code.
+/// Runs a command to its end, with any exit code.
 pub fn finish(mut command: Command) -> Result<Output> {
     command.output().context(|| format!("run {}", command::shown(&command)))
 }
 
-/// Its standard output and error.
+/// Returns its standard output and error.
 pub fn printed(output: &Output) -> String {
     format!(
         "{}{}",
@@ -172,12 +172,12 @@ pub fn printed(output: &Output) -> String {
     )
 }
 
-/// A text without the ends of its lines: screens are folded.
+/// Returns a text without the ends of its lines: screens are folded.
 pub fn words(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// A failing run: the exit code is not 0, nothing panicked, and there is one clear message.
+/// Checks a failing run: the exit code is not 0, nothing panicked, and there is one clear message.
 pub fn refused(command: Command) -> Result<(i32, String)> {
     let shown = command::shown(&command);
     let output = finish(command)?;
@@ -211,8 +211,8 @@ pub fn watch(device: &dyn BlockDevice, output: &Path, workload: &Command) -> Res
     assert!(result.status.success(), "{shown} ended with {}:\n{}", result.status, printed(&result));
     let noted = |name: &str| DiskStats::read(&output.with_extension(format!("stat.{name}")));
     let recording = Recording::open(output)?;
-    // A sync of the whole machine may come just before or after the watch: what was recorded lies
-    // between what was counted within it and around it.
+    // A sync of the whole machine may come just before or after the watch: the recorded figures lie
+    // between the counts within it and around it.
     let (within, around) = (noted("after")?.since(noted("before")?), after.since(before));
     recording.check(device.name(), within, around);
     Ok(recording)

@@ -52,8 +52,8 @@ impl ReadDevice {
         job.command(&self.scratch.fresh("fio.json"))
     }
 
-    /// A recording of it, and where it is. The load begins once the counters were read first, which
-    /// may be a while where much else is to be read.
+    /// Records it; returns the recording and its path. The load begins once the counters were read
+    /// first, which may take a while if there are many.
     fn record(&self, options: &[&str]) -> Result<(PathBuf, Recording)> {
         let output = self.scratch.fresh("recording");
         let mut record = iowhy(["record", "-d", self.device.name(), "-o"])?;
@@ -129,14 +129,14 @@ fn processes_say_who() -> Result<()> {
     Ok(())
 }
 
-/// One that copies memory has counters and no request: it is known whose it is all the same.
+/// A program that copies memory has counters and no request: its user is known all the same.
 fn who_only_counts() -> Result<()> {
     let stage = ReadDevice::new()?;
     let output = stage.scratch.fresh("recording");
     let mut record = iowhy(["record", "-d", stage.device.name(), "-o"])?;
     record.arg(&output).args(["--", "/bin/sh", "-c"]);
     let copy = "setpriv --reuid=65534 --clear-groups dd if=/dev/zero of=/dev/null bs=64k";
-    // Counters are read once a second, later where the machine is busy.
+    // Counters are read once a second, later on a busy machine.
     let seconds = if is_guest() { 10 } else { 3 };
     let numbers = stage.scratch.fresh("numbers");
     record.arg(format!(
@@ -154,8 +154,8 @@ fn who_only_counts() -> Result<()> {
     let rows: Vec<&Process> = recording.processes.iter().filter(is_copier).collect();
     let [row] = rows.as_slice() else { panic!("one row: {rows:?}") };
     assert!(recording.text(row.executable).ends_with("/dd"), "{row:?}");
-    // The kernel adds what it had done to its parent's numbers, which waits for its end: there only
-    // what it did after the last poll remains, and everything is reported once.
+    // The kernel adds the program's counters to its parent's, which waits for its end: there only
+    // the growth after the last poll remains, and everything is reported once.
     let read = |pid: u32, name: &str| {
         recording.growth("io.rchar", |subject| subject == process_subject(pid, name)).unwrap_or(0.0)
     };
@@ -173,7 +173,7 @@ fn who_only_counts() -> Result<()> {
     Ok(())
 }
 
-/// Whether some object in it is of that process and that user.
+/// Returns whether some object in it is of that process and that user.
 fn tells(json: &serde_json::Value, pid: u32, user: &str) -> bool {
     match json {
         serde_json::Value::Object(fields) => {
@@ -186,7 +186,7 @@ fn tells(json: &serde_json::Value, pid: u32, user: &str) -> bool {
     }
 }
 
-/// The counters of the device and of the process that reads it grow by what was read.
+/// The counters of the device and of its reader grow by the bytes read.
 fn samples_move() -> Result<()> {
     let stage = ReadDevice::new()?;
     // A device that has never done anything has no samples yet.
@@ -209,9 +209,8 @@ fn samples_move() -> Result<()> {
         let grown = subjects.iter().filter_map(|own| recording.growth(metric, |it| it == *own));
         grown.fold(0.0, f64::max)
     };
-    // It reads for 2.5 s and is looked at every second: a part of it lies behind the last look.
-    // What devices read for it holds pages of its program, too, and what calls gave it a few bytes
-    // of a pipe.
+    // It reads for 2.5 s and is sampled every second: a part of it comes after the last sample. Its
+    // device reads include pages of its program, and its calls a few bytes of a pipe.
     let all = (READS * 4096) as f64;
     let (called, read) = (of_fio("io.rchar"), of_fio("io.read_bytes"));
     assert!(called > 0.2 * all && called <= all + 4096.0, "{called} of {all}");
@@ -222,7 +221,7 @@ fn samples_move() -> Result<()> {
     Ok(())
 }
 
-/// With --page-cache each page counts that comes in and leaves: those of a file that is read and
+/// With --page-cache each page that enters and leaves counts: those of a file that is read and
 /// removed.
 fn page_cache() -> Result<()> {
     const SIZE: u64 = 32 * MIB;

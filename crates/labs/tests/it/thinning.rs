@@ -1,4 +1,5 @@
-//! A watch that keeps to a budget: what it leaves out is known, and its sums are still right.
+//! A watch that keeps to a budget: the number of its omitted rows is known, and its sums are still
+//! right.
 
 use crate::recording::Recording;
 use crate::support::{finish, iowhy, printed, trial, trial_alone, wait_until};
@@ -15,7 +16,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
-/// So little that requests are thinned at the rate of a loop device over memory.
+/// A budget so small that requests are thinned at the rate of a loop device over memory.
 const BUDGET: &str = "0.2";
 
 pub fn tests() -> Vec<Trial> {
@@ -38,7 +39,7 @@ fn fast_reads(device: &Path) -> Job {
         .with("size", (64 * MIB).to_string())
 }
 
-/// Reads for four seconds as fast as possible. Returns the recording, what the kernel counted, and
+/// Reads for four seconds as fast as possible. Returns the recording, the kernel's counters, and
 /// the screen.
 fn recorded(options: &[&str]) -> Result<(Recording, DiskStats, String)> {
     machine::need_bpf()?;
@@ -65,7 +66,7 @@ fn weighted() -> Result<()> {
     let environment = &recording.environment;
     let one_in = environment.requests_one_in();
     assert!(one_in.is_some_and(|one_in| one_in > 1), "{:?}", environment.thinning);
-    // To skip all the others would cost more than such a budget.
+    // Skipping all the others would cost more than such a budget.
     assert!(environment.thinning.iter().any(|level| level.resting), "{:?}", environment.thinning);
     let (rows, reads) = (recording.requests.len() as u64, counted.reads);
     assert!(rows + recording.lost() < reads * 9 / 10, "{rows} rows of {reads} reads");
@@ -80,7 +81,7 @@ fn weighted() -> Result<()> {
     let error = (weighed as f64 - reads as f64).abs() / reads as f64;
     let levels = &environment.thinning;
     assert!(error < allowed, "{weighed} estimated, {reads} counted, {allowed}: {levels:?}");
-    // What is slow is there, and stands for itself.
+    // Slow requests are all there, each with weight one.
     let slow = recording.requests.iter().filter(|row| row.q2c_ns >= Some(10_000_000));
     assert!(slow.clone().all(|row| row.stands_for() == 1), "{:?}", slow.collect::<Vec<_>>());
     assert!(screen.contains("recorded, counts exact"), "{screen}");
@@ -89,7 +90,7 @@ fn weighted() -> Result<()> {
     Ok(())
 }
 
-/// What the programs counted is what the kernel counted, and what the screen calls requests.
+/// Checks that the programs' counts are the kernel's, and those on the screen.
 fn counted_exactly(recording: &Recording, reads: u64, screen: &str) {
     let counts = &recording.environment.exact_counts;
     let read = counts.iter().filter(|count| count.operation == Operation::Read.word());
@@ -131,7 +132,7 @@ impl Drop for Background {
 }
 
 /// While a load is sampled, a thread reads from a slow disk, which stalls in the end: each of its
-/// waits and requests is recorded, and so is what still lasts.
+/// waits and requests is recorded, also those that still last.
 fn lasting() -> Result<()> {
     machine::need_bpf()?;
     let scratch = Scratch::new()?;
@@ -149,7 +150,7 @@ fn lasting() -> Result<()> {
     let mut record = iowhy(["record", "--budget", BUDGET, "-t", "8", "-o"])?;
     record.arg(&output).stdout(Stdio::null()).stderr(Stdio::null());
     let mut record = record.spawn().context(|| "start iowhy".to_owned())?;
-    // What stalls must have begun in the watch, however long it takes to begin.
+    // The stall must begin in the watch, however late that begins.
     wait_until("the watch", || Ok(output.exists()))?;
     std::thread::sleep(Duration::from_secs(6));
     slow.hand().stall(Duration::from_secs(30));
@@ -159,7 +160,7 @@ fn lasting() -> Result<()> {
     let environment = &recording.environment;
     assert!(environment.requests_one_in() > Some(1), "{:?}", environment.thinning);
     assert!(environment.waits_one_in() > Some(1), "{:?}", environment.thinning);
-    // On the fast disk: what is kept of the slow one's requests names their submitter, as below.
+    // On the fast disk: the kept requests of the slow one name their submitter, as below.
     assert!(environment.thinning.iter().any(|level| level.resting), "{:?}", environment.thinning);
     // The disk is slow, the loop device over it and iowhy's own scratch file are not the load.
     let name = slow.name().to_owned();
@@ -216,8 +217,8 @@ fn whole() -> Result<()> {
     let (recording, counted, screen) = recorded(&["--budget", "100"])?;
     assert!(recording.environment.thinning.is_empty(), "{:?}", recording.environment.thinning);
     let seen = recording.requests.len() as u64 + recording.lost();
-    // Where other programs kept iowhy from a CPU, the ring buffer filled up. Then the counts are
-    // exact, and it is said.
+    // If other programs kept iowhy from a CPU, the ring buffer filled up. Then the counts are
+    // exact, and that is reported.
     if recording.environment.is_sampled() {
         assert!(seen < counted.reads, "{seen} of {}: {screen}", counted.reads);
         assert!(screen.contains("a sample recorded, counts exact"), "{screen}");
@@ -242,7 +243,7 @@ fn nothing() -> Result<()> {
     Ok(())
 }
 
-/// In a cgroup whose CPU time is short, iowhy says so; what it could not record is counted.
+/// In a cgroup with little CPU time, iowhy reports it; data that it could not record is counted.
 fn limited() -> Result<()> {
     machine::need_bpf()?;
     let scratch = Scratch::new()?;

@@ -1,5 +1,4 @@
-//! `iowhy top` on a real load, in a terminal (tmux): what it shows, and the recording that it
-//! saves.
+//! `iowhy top` on a real load, in a terminal (tmux): its screens, and the recording that it saves.
 
 use crate::recording::Recording;
 use crate::support::{finish, iowhy, printed, trial};
@@ -13,14 +12,14 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(60);
-/// What fio is asked to do each second.
+/// The I/Os of fio in each second.
 const IOPS: u64 = 400;
 
 pub fn tests() -> Vec<Trial> {
     vec![trial("top::shows_and_saves_a_load", shows_and_saves_a_load)]
 }
 
-/// A program that is ended with this.
+/// A program that is ended on drop.
 struct EndedChild(Child);
 
 impl Drop for EndedChild {
@@ -29,7 +28,7 @@ impl Drop for EndedChild {
     }
 }
 
-/// A terminal of our own.
+/// A terminal of the test.
 struct LabTerminal {
     socket: String,
 }
@@ -79,7 +78,7 @@ impl LabTerminal {
 
 impl Drop for LabTerminal {
     fn drop(&mut self) {
-        // Where it has ended by itself there is nothing to end.
+        // If it has ended by itself, there is nothing to end.
         let _ = self.tmux(&["kill-server"]);
     }
 }
@@ -104,7 +103,7 @@ fn shows_and_saves_a_load() -> Result<()> {
     std::fs::create_dir(&folder).context(|| "make a folder".to_owned())?;
     let terminal = LabTerminal::start(iowhy(["top", "-d", device.name()])?, &folder)?;
     let name = device.name();
-    // A second holds what fio does in one, give or take a machine that does other things.
+    // A second has fio's I/Os of one, within the delays of a machine with other load.
     let is_near = |words: Vec<&str>| {
         let reads = words.get(1).and_then(|word| word.replace(',', "").parse::<f64>().ok());
         reads.is_some_and(|reads| (IOPS as f64 * 0.5..IOPS as f64 * 1.5).contains(&reads))

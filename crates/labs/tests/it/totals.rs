@@ -1,4 +1,4 @@
-//! The same watch seen in several ways gives the same figures.
+//! One watch seen in several ways has the same figures.
 
 use crate::recording::Recording;
 use crate::support::{finish, iowhy, printed, trial, watch};
@@ -87,8 +87,7 @@ fn two_devices() -> Result<()> {
     Ok(())
 }
 
-/// Under a limit the kernel queues the bios from a worker; they are charged to the cgroup all the
-/// same.
+/// Under a limit the kernel queues the bios from a worker; they are still charged to the cgroup.
 fn throttled() -> Result<()> {
     let scratch = Scratch::new()?;
     let device = LoopDevice::new(&scratch, Backing::Tmpfs, 64 * MIB)?;
@@ -104,7 +103,7 @@ fn throttled() -> Result<()> {
     Ok(())
 }
 
-/// Rows beyond a recording's limit are left out and counted: everything that is missing is counted.
+/// Rows beyond a recording's limit are left out and counted: everything missing is counted.
 fn of_a_size() -> Result<()> {
     const MOST: u64 = 1;
     const READS: u64 = 60_000;
@@ -176,7 +175,7 @@ fn wait_until_it_watches(pid: u32) {
     }
 }
 
-/// How long a watch may take that is interrupted when its load is over, seconds: on an emulated
+/// Seconds after which a watch ends that is interrupted when its load is over: on an emulated
 /// machine the load may take long.
 const AT_MOST: &str = "120";
 
@@ -215,7 +214,7 @@ fn live_watch() -> Result<()> {
     Ok(())
 }
 
-/// What a report counts: all, of each device and direction, and of each process that did something.
+/// Returns the counts of a report: all, of each device and direction, and of each active process.
 fn counts(report: &serde_json::Value) -> BTreeMap<String, [u64; 2]> {
     let of =
         |it: &serde_json::Value| ["requests", "bytes"].map(|key| it[key].as_u64().unwrap_or(0));
@@ -300,7 +299,7 @@ print(count, total, len(frame), frame['bytes'].sum())";
     Ok(())
 }
 
-/// What was recorded can hold names of files and processes of others.
+/// A recording can hold names of files and processes of others.
 fn private() -> Result<()> {
     use std::os::unix::fs::MetadataExt;
     let scratch = Scratch::new()?;
@@ -342,7 +341,7 @@ fn device_of<'a>(report: &'a serde_json::Value, name: &str) -> &'a serde_json::V
     devices.iter().find(|device| device["device"] == name).expect("the device is in its report")
 }
 
-/// Flushes that programs ask for, counted once: in all, and at the device.
+/// Flushes of programs, counted once: in all, and at the device.
 fn flushes() -> Result<()> {
     let scratch = Scratch::new()?;
     let device = LoopDevice::new(&scratch, Backing::Tmpfs, 64 * MIB)?;
@@ -357,7 +356,7 @@ fn flushes() -> Result<()> {
     let kernel = &device_of(&report, device.name())["kernel"]["directions"]["flush"];
     let counted = kernel["requests"].as_u64().unwrap_or(0);
     let off = recording.lost() + counted / 100;
-    // fio asks for none after its last write.
+    // fio submits none after its last write.
     assert!(counted >= 399, "{kernel}");
     for found in [&flush["requests"], &flush["intervals"]["d2c"]["requests"]] {
         let found = found.as_u64().unwrap_or(0);
@@ -366,7 +365,7 @@ fn flushes() -> Result<()> {
     Ok(())
 }
 
-/// Of io_uring's submissions that find no tag and come again, each is one request, and none has
+/// Submissions of io_uring that find no tag and are repeated are one request each, and none has
 /// failed.
 fn come_again() -> Result<()> {
     let scratch = Scratch::new()?;
@@ -379,7 +378,7 @@ fn come_again() -> Result<()> {
         .with("size", (64 * MIB).to_string())
         .with("number_ios", "5000");
     let output = scratch.fresh("recording");
-    // It compares the requests with what the kernel counted.
+    // It compares the requests with the kernel's counters.
     let recording = watch(&device, &output, &job.command(&scratch.fresh("fio.json"))?)?;
     let failed = recording.requests.iter().filter(|request| request.error.is_some()).count();
     assert_eq!(failed, 0, "{}", recording.overview());
@@ -388,8 +387,8 @@ fn come_again() -> Result<()> {
     Ok(())
 }
 
-/// What a program leaves to the flusher of a loop device, and that device's worker writes to the
-/// disk below, is the program's there, too.
+/// Writes that a program leaves to the flusher of a loop device, and that device's worker writes to
+/// the disk below, are the program's there, too.
 fn passed_on() -> Result<()> {
     iowhy_labs::machine::need_bpf()?;
     let scratch = Scratch::new()?;

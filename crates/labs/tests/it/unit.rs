@@ -1,5 +1,5 @@
 //! The service's unit gives the daemon the capabilities that it uses, and no others. Whether
-//! systemd takes the unit is tested in a guest that has systemd (`recorder_guest`).
+//! systemd accepts the unit is tested in a guest that has systemd (`recorder_guest`).
 
 use crate::support::trial;
 use iowhy_labs::error::Context;
@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 const UNIT: &str = include_str!("../../../../packaging/systemd/iowhy.service");
-/// How long a daemon may take until it watches, on a machine that is busy or emulated.
+/// The time that a daemon may take until it watches, on a machine that is busy or emulated.
 const PATIENCE: Duration = Duration::from_secs(90);
 
 pub fn tests() -> Vec<Trial> {
@@ -46,7 +46,7 @@ fn daemon_with(names: &[String]) -> Result<std::result::Result<String, String>> 
     let sets: String = names.iter().map(|name| format!(",+{name}")).collect();
     let lock = setting("LimitMEMLOCK").replace("infinity", "unlimited");
     let mut daemon = Command::new(command::find("bash")?);
-    // Where a container's root may not, the kernel is newer than 5.10 and needs no such limit.
+    // If a container's root may not set it, the kernel is newer than 5.10 and needs no such limit.
     daemon.args(["-c", "ulimit -l \"$0\" 2>/dev/null; exec \"$@\"", &lock]);
     daemon.arg(command::find("setpriv")?);
     daemon.args(["--no-new-privs", "--inh-caps=-all", "--ambient-caps=-all"]);
@@ -66,7 +66,7 @@ fn daemon_with(names: &[String]) -> Result<std::result::Result<String, String>> 
     Ok(limits.ok_or_else(|| fs::read_to_string(&said).unwrap_or_default()))
 }
 
-/// The limits that a recording tells, as one text; `None` without one.
+/// Returns the limits of a recording, as one text; `None` without one.
 fn limits_in(recording: &Path) -> Option<String> {
     let text = fs::read(recording).ok()?;
     let json: serde_json::Value = serde_json::from_slice(&text).ok()?;
@@ -81,14 +81,14 @@ fn enough() -> Result<()> {
     Ok(())
 }
 
-/// Without any one of them something is refused or not visible, which names it.
+/// Without any one of them, something is refused or not visible, and the message names it.
 fn each() -> Result<()> {
     machine::need_bpf()?;
     let names = capabilities();
     assert!(names.len() > 3, "{names:?}");
     let hidden = fs::read_to_string("/proc/sys/kernel/kptr_restrict").unwrap_or_default();
     for left_out in &names {
-        // Where the kernel hides no addresses, nobody needs it.
+        // If the kernel hides no addresses, nobody needs it.
         if left_out == "syslog" && hidden.trim() == "0" {
             continue;
         }

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// Few enough that each write waits for longer than 10 ms.
 const WRITES_PER_SECOND: u64 = 40;
-/// As a process's name.
+/// The program's name, as a process.
 const NAME: &str = "unwound-c";
 
 pub fn tests() -> Vec<Trial> {
@@ -36,7 +36,7 @@ fn watch(options: &[&str], name: &str) -> Result<Recording> {
     watch_throttled(&program, WRITES_PER_SECOND, Duration::ZERO, |_| Ok(()))
 }
 
-/// The stacks that the program's waits and requests have.
+/// Returns the stacks of the program's waits and requests.
 fn stacks_of<'a>(recording: &'a Recording, name: &str) -> Vec<&'a Stack> {
     let own = |process| recording.text(process) == name;
     let waits = recording.waits.iter().filter(|wait| own(wait.process));
@@ -82,7 +82,7 @@ fn without() -> Result<()> {
     Ok(())
 }
 
-/// Where the program keeps frame pointers, they lead to the beginning of its thread. The C library
+/// If the program keeps frame pointers, they lead to the beginning of its thread. The C library
 /// keeps none, so main's stack ends early in it.
 fn with() -> Result<()> {
     let name = "unwound-fp";
@@ -106,8 +106,8 @@ fn with() -> Result<()> {
     Ok(())
 }
 
-/// A goroutine's stack is complete, also where the program has no symbols, and tables of its C part
-/// alone.
+/// A goroutine's stack is complete, also if the program has no symbols, and only tables of its C
+/// part.
 fn go() -> Result<()> {
     let program = made("unwound-go");
     let mut build = Command::new(compiler("go")?);

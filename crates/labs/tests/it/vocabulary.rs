@@ -63,7 +63,7 @@ fn banned() -> Result<Vec<BannedPhrase>> {
     Ok(found)
 }
 
-/// Whether `text` has the phrase as whole words.
+/// Returns whether `text` has the phrase as whole words.
 fn has_phrase(text: &str, phrase: &str) -> bool {
     let is_word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
     text.match_indices(phrase).any(|(at, _)| {
@@ -73,8 +73,8 @@ fn has_phrase(text: &str, phrase: &str) -> bool {
     })
 }
 
-/// Lines that hold a banned phrase: `file:line: phrase`. A phrase that is broken over two lines
-/// counts for the first.
+/// Returns lines that contain a banned phrase: `file:line: phrase`. A phrase that is broken over
+/// two lines counts for the first.
 fn violations(name: &str, text: &str, phrases: &[BannedPhrase]) -> Vec<String> {
     let lines: Vec<String> = text.lines().map(str::to_lowercase).collect();
     let strip =
@@ -117,8 +117,8 @@ fn texts(folder: &str) -> Result<Vec<(String, String)>> {
     Ok(found)
 }
 
-/// Every Markdown page of the repository but the glossary itself. What the changelog quotes is how
-/// something was called before.
+/// Returns every Markdown page of the repository except the glossary itself. The changelog may
+/// quote old names.
 fn pages() -> Result<Vec<(String, String)>> {
     let mut pages = texts("")?;
     pages.extend(texts("docs")?);

@@ -1,6 +1,6 @@
-//! What devices that are made of others report of themselves, and what is said of it: a thin pool
-//! that runs full, a snapshot that overflows, paths that fail, a cache that goes. They need modules
-//! that only guests have.
+//! The reports of devices that are made of others, and the sentences on them: a thin pool that runs
+//! full, a snapshot that overflows, paths that fail, a cache that goes. They need modules that only
+//! guests have.
 
 use crate::recording::Recording;
 use crate::support::{finish, iowhy, is_guest, printed, trial, words};
@@ -106,7 +106,7 @@ fn thin_pool() -> Result<()> {
     Ok(())
 }
 
-/// A snapshot with 1 MiB for what its origin changes, which is 4 MiB.
+/// A snapshot with 1 MiB for the changes of its origin, which is 4 MiB.
 fn snapshot() -> Result<()> {
     let (origin, store) = (NullBlk::with_memory(16)?, NullBlk::with_memory(1)?);
     let (below, exceptions) = (origin.path().to_owned(), store.path().to_owned());
@@ -124,7 +124,7 @@ fn snapshot() -> Result<()> {
     let watched = Watched::new(&[snapshot.name()], &many)?;
     let [before, after] = watched.target(snapshot.name());
     assert_eq!(before.trouble, None);
-    // What overflows while its own blocks are written is invalid at once.
+    // A snapshot that overflows while its own blocks are written is invalid at once.
     let lost = after.trouble.as_deref().unwrap_or_default();
     assert!(["Invalid", "Overflow"].contains(&lost), "{after:?}");
     watched.says(&format!("is lost ({lost}): reads of it fail"));

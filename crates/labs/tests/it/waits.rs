@@ -90,7 +90,7 @@ fn throttled() -> Result<()> {
     let scratch = Scratch::new()?;
     let device = LoopDevice::new(&scratch, Backing::Tmpfs, 64 * MIB)?;
     let cgroup = LabCgroup::block(&scratch)?;
-    // So few that what the limit adds is far above what an emulated machine needs for each.
+    // So few that the limit's delay is far above an emulated machine's time for each.
     cgroup.limit(&device, Limit::ReadIops(5))?;
     let report = scratch.fresh("fio.json");
     let job = Job::strided(device.path(), Engine::Psync, FioAccess::Read, 19, 4096);
@@ -159,7 +159,7 @@ fn buffered() -> Result<()> {
     Ok(())
 }
 
-/// What a sync waits for is writeback that a worker of the limit queues later.
+/// A sync waits for writeback that a worker of the limit queues later.
 fn synced_under_a_limit() -> Result<()> {
     let scratch = Scratch::new()?;
     let device = LoopDevice::new(&scratch, Backing::Tmpfs, 64 * MIB)?;
@@ -181,7 +181,7 @@ fn synced_under_a_limit() -> Result<()> {
     Ok(())
 }
 
-/// Who waits for any of many sleeps interruptibly, and the kernel does not call it I/O.
+/// A thread that waits for any of many sleeps interruptibly, and the kernel does not call it I/O.
 fn deep(engine: Engine) -> Result<()> {
     let scratch = Scratch::new()?;
     let device = LoopDevice::new(&scratch, Backing::Tmpfs, 64 * MIB)?;
@@ -226,17 +226,18 @@ fn standing() -> Result<()> {
     Ok(())
 }
 
-/// How long a limit of three writes a second holds one back at most, ns: it reckons in slices of
+/// The time that a limit of three writes a second delays one at most, ns: it counts in slices of
 /// its own.
 const HELD_BACK_NS: u64 = 1_000_000_000;
 
-/// How long a program needs to begin its next write and to sleep again, at most, on a busy machine,
-/// ns.
+/// The time that a program needs to begin its next write and to sleep again, at most, on a busy
+/// machine, ns.
 const AWAKE_NS: u64 = 100_000_000;
 
-/// Who waits for asynchronous writes under a cgroup's limit, perhaps a few milliseconds at a time,
-/// does so from the beginning of the watch until the limit lets the last one go. Later writes are
-/// still throttled when the watch ends, and no kernel reports such a write before it is released.
+/// A thread that waits for asynchronous writes under a cgroup's limit, perhaps a few milliseconds
+/// at a time, does so from the beginning of the watch until the limit lets the last one go. Later
+/// writes are still throttled when the watch ends, and no kernel reports such a write before it is
+/// released.
 fn asynchronous(limit_ms: &'static str) -> Result<()> {
     let aio = compiled("aio.c", &format!("waits-aio-{limit_ms}"))?;
     let program: Program = Box::new(move |file| {
@@ -271,9 +272,9 @@ fn asynchronous(limit_ms: &'static str) -> Result<()> {
     Ok(())
 }
 
-/// Whether a write to its device that the watch saw ended shortly before this wait began.
+/// Returns whether a recorded write to its device ended shortly before this wait began.
 fn ended_just_before(recording: &Recording, wait: &Wait) -> bool {
-    // A worker of the kernel submits what a limit has held back.
+    // A kernel worker submits the I/O that a limit has delayed.
     let ends = recording.requests.iter().filter(|request| Some(request.device) == wait.device);
     let mut ends = ends.filter_map(|request| Some(request.start_ns + request.q2c_ns?));
     ends.any(|end_ns| (end_ns..end_ns + AWAKE_NS).contains(&wait.start_ns))
@@ -291,8 +292,8 @@ fn left_out() -> Result<()> {
     Ok(())
 }
 
-/// fio's stacks are often walked wrongly, into memory that it shares and that is no file: that
-/// keeps no other frame from its name, and no stack is said to be of a process that has ended.
+/// fio's stacks are often walked wrongly, into shared memory that is no file: the other frames
+/// still have their names, and no stack is reported as of a process that has ended.
 fn stacks_of_running() -> Result<()> {
     let scratch = Scratch::new()?;
     let report = scratch.fresh("report");

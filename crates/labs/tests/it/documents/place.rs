@@ -1,6 +1,6 @@
-//! Where the commands of a page run: a directory with what the page takes for granted (a recording,
-//! blktrace's files), a disk and a recorder of the test's own. Commands of a page share it, since
-//! the later ones read what the earlier ones have written.
+//! The place where the commands of a page run: a directory with the files that the page expects (a
+//! recording, blktrace's files), a disk and a recorder of the test. Commands of a page share it,
+//! since the later ones read the output of the earlier ones.
 
 use crate::architecture::root;
 use crate::recorder_host::TestDaemon;
@@ -18,13 +18,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// What became of a command.
+/// The result of a command.
 pub enum Outcome {
-    /// It succeeded.
+    /// The command succeeded.
     Ran,
-    /// This machine cannot run it, or something else runs it.
+    /// The command is not run here: this machine cannot, or another test does.
     Skipped(String),
-    /// It failed; what it printed.
+    /// The command failed, with its output.
     Failed(String),
 }
 
@@ -51,16 +51,16 @@ const WATCHES: &[&str] =
 /// Commands that ask the recorder.
 const RECORDER: &[&str] = &["incidents", "history", "capture"];
 
-/// The directory, and what needs root.
+/// The directory, and the parts that need root.
 pub struct ReaderPlace {
-    /// So that a short watch has a request on a machine that does nothing else. Ends first.
+    /// A writer, so that a short watch has a request on an idle machine. Ends first.
     _writer: SmallWriter,
     folder: tempfile::TempDir,
-    /// Its own last watches.
+    /// The last watches of this place.
     watches: tempfile::TempDir,
     disk: Option<(Arc<Scratch>, LabFileSystem)>,
     daemon: Option<TestDaemon>,
-    /// When its incident began.
+    /// The time at which its incident began.
     time: String,
     outputs: u32,
 }
@@ -95,7 +95,7 @@ impl Drop for SmallWriter {
     }
 }
 
-/// Runs its name as a script where the last watch is that of this place: other tests watch, too.
+/// A script that runs `$0` with the last watch of this place: other tests watch, too.
 const ALONE: &str = "mkdir -p -m 700 /run/iowhy-watch-0
     mount --bind \"$WATCHES\" /run/iowhy-watch-0
     exec sh -ec \"$0\"";
@@ -174,7 +174,8 @@ impl ReaderPlace {
         })
     }
 
-    /// The command line, while the disk that it names is read: what is recorded of it is exported.
+    /// Returns the command line with a read of its disk in parallel: the recorded reads are
+    /// exported.
     fn with_load(&self, line: &str) -> String {
         match &self.disk {
             Some((_, files)) if line.contains(&format!("-d {} ", files.device().name())) => {
@@ -188,7 +189,7 @@ impl ReaderPlace {
         }
     }
 
-    /// A word of a command line here; `None` if that needs a disk.
+    /// Returns a word of a command line for this place; `None` if it needs a disk.
     fn word(&self, word: &str, before: &str, subject: &str) -> Option<String> {
         if (word, before) == ("FILE", "report") {
             return Some("sick".to_owned());
@@ -217,7 +218,7 @@ impl ReaderPlace {
         }
     }
 
-    /// A file or directory that is written must not be there.
+    /// Replaces outputs by new paths: a file or directory that is written must not exist.
     fn new_output(&mut self, words: &mut [String]) {
         for at in 1..words.len() {
             if is_option_of_output(&words[at - 1]) && words[at] != "DIR" {
@@ -263,7 +264,7 @@ impl ReaderPlace {
             daemon.read_disk()?;
             finish(daemon.command(&["capture", "a test"])?)?;
             let incident = daemon.wait_for_incident(1);
-            // It goes on for seconds after its condition.
+            // The incident lasts for seconds after its condition.
             let second = incident["begun_ns"].as_i64().unwrap_or_default() / 1_000_000_000 + 1;
             let mut date = Command::new("date");
             date.args(["--date", &format!("@{second}"), "+%H:%M:%S"]);
@@ -300,7 +301,7 @@ fn is_option_of_output(word: &str) -> bool {
     matches!(word, "-o" | "--html" | "--svg")
 }
 
-/// How a run ended: with 77 it lacked something.
+/// Returns the result of a run: with exit code 77 it lacked a requirement.
 fn outcome(output: std::process::Output, what: &str) -> Result<Outcome> {
     Ok(match output.status.code() {
         Some(0) => Outcome::Ran,

@@ -1,4 +1,4 @@
-//! SECURITY.md's table: every promise names what holds it, and that exists.
+//! SECURITY.md's table: every promise names a test that holds it, and that exists.
 
 use super::page;
 use crate::architecture::{expect_none, root};
@@ -7,10 +7,10 @@ use iowhy_labs::error::Context;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Promises that there are at least.
+/// The least number of promises.
 const LEAST: usize = 15;
 
-/// Every row of the table has a test; every test that is named is there.
+/// Checks that every row of the table has a test, and that every named test exists.
 pub fn promises_are_held() -> Result<()> {
     let text = page("SECURITY.md")?;
     let rows: Vec<Vec<&str>> = text
@@ -45,7 +45,7 @@ pub fn promises_are_held() -> Result<()> {
     Ok(())
 }
 
-/// Whether there is such a test, module of tests, script or target of `make`.
+/// Returns whether such a test, module of tests, script or target of `make` exists.
 fn is_there(owner: &str, name: &str) -> Result<bool> {
     if let Some(target) = name.strip_prefix("make ") {
         return Ok(page("Makefile")?.lines().any(|line| line.starts_with(&format!("{target}:"))));
