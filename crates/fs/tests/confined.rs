@@ -14,14 +14,15 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command};
 
-/// Whether the kernel does a call for this thread. What the arguments point to is the caller's.
+/// Whether the kernel does a call for this thread. The caller owns the memory that the arguments
+/// point to.
 fn is_done(call: libc::c_long, arguments: [usize; 5]) -> bool {
     let [a, b, c, d, e] = arguments;
     // SAFETY: none of the calls that are tried writes to the memory of this process.
     unsafe { libc::syscall(call, a, b, c, d, e) != -1 }
 }
 
-/// A directory with what the attack wants to change, and a process that it wants to trace.
+/// A directory with files for the attack to change, and a process for it to trace.
 struct Target {
     folder: tempfile::TempDir,
     other: Child,
@@ -83,7 +84,7 @@ impl Drop for Target {
     }
 }
 
-/// Whether this machine can show it; the reason is printed if not.
+/// Whether this machine can show it; if not, prints the reason.
 fn can_be_shown(needed: fn(InEffect) -> bool) -> bool {
     let missing = [
         (!rustix::process::geteuid().is_root(), "only root has rights to lose"),
@@ -96,7 +97,7 @@ fn can_be_shown(needed: fn(InEffect) -> bool) -> bool {
     missing.is_empty()
 }
 
-/// In a thread of its own, since limits are for good.
+/// Runs `action` in a thread of its own, since limits are for good.
 fn apart<T: Send>(action: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| scope.spawn(action).join().unwrap())
 }

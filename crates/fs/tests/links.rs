@@ -54,8 +54,8 @@ impl Drop for LinkSwapper {
     }
 }
 
-/// Does `write` in a directory where `name` is swapped for a link, until that was done and tried
-/// often enough; what the file then holds to which the link leads.
+/// Does `write` in a directory where `name` is swapped for a link, until there were enough attempts
+/// and links. Returns the text of the file that the link leads to.
 fn raced(name: &str, mut write: impl FnMut(&Folder)) -> String {
     let base = tempfile::tempdir().unwrap();
     let victim = base.path().join("victim");

@@ -9,7 +9,7 @@ fn a_program_is_found_where_the_system_has_it() {
     let places = ["/usr", "/bin", "/sbin"];
     assert!(places.iter().any(|place| found.starts_with(place)), "{}", found.display());
     assert_eq!(programs::find("no-such-program"), None);
-    // What stands in the caller's own directory, where cargo runs tests, is not among them.
+    // Files of the caller's own directory, where cargo runs tests, are not among them.
     assert!(Path::new("Cargo.toml").exists());
     assert_eq!(programs::find("Cargo.toml"), None);
 }

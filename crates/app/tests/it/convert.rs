@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Runs a tool that writes a file of its own; false, and a reason printed, where it cannot.
+/// Runs a tool that writes a file of its own. If it cannot, prints the reason and returns false.
 fn written(program: &str, arguments: &[&str], file: &Path) -> bool {
     let mut command = Command::new(program);
     command.args(arguments).arg(file).stdin(Stdio::null());

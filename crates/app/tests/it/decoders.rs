@@ -1,6 +1,6 @@
 //! Exports for other programs, read by the official decoders of their formats: OpenTelemetry's
-//! protobuf definitions and google/pprof. `scripts/python-env` and `scripts/pprof` get them.
-//! Where they cannot, the tests are skipped and say so, except under `CI=true`.
+//! protobuf definitions and google/pprof. `scripts/python-env` and `scripts/pprof` get them. If
+//! they fail, the tests are skipped and say so, except under `CI=true`.
 
 use crate::{answer, labs};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! The command that a finding names shows the figure that it names, where a recording can tell.
+//! The command that a finding names shows the figure that the finding names, wherever a recording
+//! has enough for it.
 
 use crate::{answer, json, labs};
 use serde_json::Value;
@@ -23,8 +24,8 @@ fn asked(command: &str, recording: &Path) -> Option<String> {
     Some(answer([view].into_iter().chain(words).chain(["--json"])))
 }
 
-/// Every number of an answer, what two numbers of one row make (a mean, a share), and how often a
-/// second each is.
+/// Every number of an answer, and each of them as a rate per second; also means and shares, made
+/// from two numbers of one row.
 fn figures(answer: &str) -> Vec<f64> {
     let mut found = Vec::new();
     for value in serde_json::Deserializer::from_str(answer).into_iter::<Value>() {
@@ -62,8 +63,9 @@ fn is_there(figure: f64, unit: &str, answer: &str) -> bool {
     figures(answer).into_iter().any(|found| wanted.iter().any(|wanted| near(found, *wanted)))
 }
 
-/// Figures that no view has, by how they begin: sums over what the rule alone reads, the total
-/// of a wait where WAITS has its parts, and delays that only the rule tells from shorter ones.
+/// Figures that no view has, by the words that they begin with: sums over rows that only the rule
+/// reads, the total of a wait that WAITS shows in parts, and delays that only the rule tells from
+/// shorter ones.
 const DERIVED: &[(&str, &str)] = &[
     ("cpu-starvation", "run queue delays of 3 ms"),
     ("cpu-starvation", "share of waits and "),

@@ -20,7 +20,7 @@ fn a_filter_changes_no_finding() {
         let path = lab.to_str().unwrap();
         let whole = json(["report", path, "--json"]);
         for filter in [["-f", "/nosuch"], ["-p", "nobody"], ["--above", "100000"]] {
-            // What selects nothing fails after it has said so.
+            // A filter that selects nothing makes the command fail, after its report has said so.
             let output = iowhy(["report", path, "--json", filter[0], filter[1]]);
             let part: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
             assert_eq!(part["findings"], whole["findings"], "{path} {filter:?}");

@@ -1,5 +1,5 @@
-//! `--html` from the outside: every kind of source, filters, `--redact`, and what must not become a
-//! page. What the page draws is tested in `crates/views/web`.
+//! `--html` from the outside: every kind of source, filters, `--redact`, and sources that must not
+//! become a page. `crates/views/web` tests the page's drawings.
 
 use crate::{iowhy, labs};
 use iowhy_core::model::{Status, WaitClass};
@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The page that a command writes, or none where this build has no page, which is printed.
+/// The page that a command writes. If this build has no pages, prints that and returns `None`.
 fn page(folder: &Path, words: &[&str]) -> Option<String> {
     let path = folder.join(format!("{}.html", fs::read_dir(folder).unwrap().count()));
     let output = iowhy(words.iter().copied().chain(["--html", path.to_str().unwrap()]));
@@ -45,7 +45,7 @@ fn recorded(folder: &Path, script: &mut Script) -> PathBuf {
     path
 }
 
-/// The sentence that says how many requests the charts hold.
+/// Checks the page's sentence on how many requests the charts hold.
 fn holds(text: &str, requests: &str) {
     let (_, foot) = text.split_once("What the charts hold").unwrap();
     let (foot, _) = foot.split_once("</p>").unwrap();

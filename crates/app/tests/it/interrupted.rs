@@ -129,7 +129,7 @@ fn interrupted_data_files_leave_nothing() {
     interrupt(&["stages", source.to_str().unwrap(), "-B", output.to_str().unwrap()], folder.path());
 }
 
-/// Once without a signal: all have their names, and no other file is left.
+/// Runs the commands once without a signal: all files have their names, and no other file is left.
 #[test]
 fn whole_data_files_have_their_names() {
     let folder = tempfile::tempdir().unwrap();

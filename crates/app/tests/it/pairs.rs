@@ -1,6 +1,6 @@
-//! The table of pairs: what stands in several places is the same figure in each, for recordings in
-//! full and for what a budget would have left of them. `docs/views.md` has the table; after a
-//! change that is meant, run this with `IOWHY_BLESS=1`.
+//! The table of pairs: a figure that stands in several places is the same in each, for full
+//! recordings and for the rows that a budget would have left of them. `docs/views.md` has the
+//! table; after a change that is meant, run this with `IOWHY_BLESS=1`.
 //!
 //! What does not belong here: sums inside of one process (`crates/core/tests/it/weights.rs`), and
 //! the figures of findings ([`super::evidence`]).

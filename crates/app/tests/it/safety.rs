@@ -38,7 +38,7 @@ fn recorded(folder: &Path, change: impl FnOnce(&mut Request)) -> PathBuf {
         read.direct(100, 200, 3_000_000).add();
     }
     change(script.batch.requests.last_mut().unwrap());
-    // As a watch that was killed leaves it: its end is that of its rows.
+    // As a watch that was killed leaves it: the last row gives the end.
     (script.environment.end_ns, script.environment.finished) = (0, false);
     let path = folder.join("recording");
     let mut writer = RecordingWriter::create(&path, &script.environment).unwrap();

@@ -9,14 +9,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 const RECORDING: &str = "demo/recording";
-/// Long enough for a machine that is building something else.
+/// The longest wait for a screen, long enough for a machine that is building something else.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// A terminal of our own, which is gone with this.
+/// A terminal of our own; dropping this ends it.
 struct TmuxTerminal {
     socket: String,
 }

@@ -121,7 +121,7 @@ fn exact_counts_are_those_of_the_kernel() {
     let is_complete = |counted: &Counted| {
         let ends = |counts: &[u64]| counts[0] + counts[1];
         assert!(ends(&counted.own) <= ends(&counted.kernel), "{:?}", counted.own);
-        // What the kernel's recursion protection kept from the program is counted.
+        // The I/Os that the kernel's recursion protection kept from the program are counted.
         counted.own[..] == counted.kernel[..]
             || counted.skipped > 0 && ends(&counted.own) + counted.skipped >= ends(&counted.kernel)
     };

@@ -14,8 +14,8 @@ fn diagnosis_of(path: PathBuf) -> Diagnosis {
     diagnose(&summarize(&mut RecordingReader::open(&path).unwrap()).unwrap())
 }
 
-/// A folder's name is the cause that its recording must lead to first; what begins with `control`
-/// must lead to none.
+/// A folder's name is the cause that its recording must lead to first; a folder whose name begins
+/// with `control` must lead to none.
 #[test]
 fn labs_lead_to_their_causes() {
     let mut seen = 0;

@@ -35,7 +35,7 @@ struct Shift {
     pids: u32,
     /// Added to times; it wraps, so that it can be negative.
     time_ns: u64,
-    /// The device, and the device that it becomes.
+    /// The device's name, and its name in the merged recording.
     device: (Name, Name),
     minor: u32,
 }
@@ -104,8 +104,8 @@ impl Shift {
     }
 }
 
-/// Returns the summary of two recordings at once; on one device the second one's requests are the
-/// first one's device's.
+/// The summary of two recordings at once. If `on_one`, the requests of the second recording are on
+/// the device of the first.
 fn merged(first: &Path, second: &Path, on_one: bool) -> Summary {
     let mut script = Script::new(1);
     let (own, environment) = read(first, &mut script.names);
@@ -133,7 +133,7 @@ fn merged(first: &Path, second: &Path, on_one: bool) -> Summary {
     };
     let places = order(&script.batch);
     script.batch.parts.sort_by_key(|row| places.get(&row.request_id).copied());
-    // What is open at the end of the shorter one is not open at the end of both.
+    // A request that is open at the end of the shorter one is not open at the end of both.
     let ends = [environment.end_ns, others.end_ns.wrapping_add(shift.time_ns)];
     let end_ns = ends[0].max(ends[1]);
     script.batch.requests.retain(|row| {

@@ -1,10 +1,10 @@
-//! A Python that has what other people read iowhy's files with.
+//! A Python with the libraries by which other people read iowhy's files.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// `scripts/python-env` makes it. `None`, and a reason printed, where it cannot; under `CI=true`
-/// that is a failure.
+/// The Python that `scripts/python-env` makes. If the script fails, prints the reason and returns
+/// `None`; under `CI=true` panics.
 pub fn python() -> Option<PathBuf> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/python-env");
     let found = Command::new(&script).output().map_err(|error| error.to_string());

@@ -1,5 +1,5 @@
 //! Recordings of labs as the budget would have recorded them: one row in so many, and the kernel's
-//! counts. They lead to the same cause, and what is estimated is near what was counted.
+//! counts. They lead to the same cause, and estimates are near the counted figures.
 
 use iowhy_core::analysis::summary::{Summary, UsageTable};
 use iowhy_core::analysis::{Direction, summarize};
@@ -67,7 +67,7 @@ fn shares<R>(table: &UsageTable<R>, name: impl Fn(&R) -> String) -> BTreeMap<Str
     known.chain(unknown).collect()
 }
 
-/// Returns the largest difference, and what differs.
+/// Returns the largest difference, and the name that has it.
 fn farthest(a: &BTreeMap<String, f64>, b: &BTreeMap<String, f64>) -> (f64, String) {
     let names = a.keys().chain(b.keys());
     let of = |map: &BTreeMap<String, f64>, name: &String| map.get(name).copied().unwrap_or(0.0);

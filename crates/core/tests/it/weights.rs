@@ -1,5 +1,5 @@
-//! A row that stands for eight counts as eight rows, in every view, export and chart; and what two
-//! views say of one recording is the same figure.
+//! A row that stands for eight counts as eight rows, in every view, export and chart; and a figure
+//! that two views have of one recording is the same in both.
 
 use iowhy_core::analysis::charts::Charts;
 use iowhy_core::analysis::intervals::Pass;
@@ -148,7 +148,7 @@ fn every_figure_counts_a_row_as_often_as_it_stands_for() {
     }
 }
 
-/// Two figures that are the same thing.
+/// Two figures that must be equal.
 struct Pair {
     what: &'static str,
     left: f64,
@@ -162,7 +162,7 @@ fn total<R>(table: &UsageTable<R>, of: fn(&Usage) -> f64) -> f64 {
         + table.unknown.iter().map(|row| of(&row.usage)).sum::<f64>()
 }
 
-/// The table of pairs: what stands in two places.
+/// The table of pairs: figures that stand in two places.
 fn pairs(rows: &Rows) -> Vec<Pair> {
     let summary = rows.summary();
     let mut pairs = Vec::new();

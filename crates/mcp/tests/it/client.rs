@@ -100,8 +100,8 @@ fn script(folder: &Path, lines: &str) -> PathBuf {
     path
 }
 
-/// The built iowhy beside the server; `None`, and a reason printed, where it was not built. Under
-/// `CI=true` that is a failure.
+/// The built iowhy beside the server. If it was not built, prints the reason and returns `None`;
+/// under `CI=true` panics.
 pub fn iowhy() -> Option<PathBuf> {
     let path = Path::new(env!("CARGO_BIN_EXE_iowhy-mcp")).with_file_name("iowhy");
     if path.is_file() {

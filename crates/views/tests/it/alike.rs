@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 
 const DEVICES: u64 = 10;
 
-/// The slowest is the last.
+/// Reads from each of the devices, of which the last is the slowest.
 fn alike() -> Script {
     let mut script = Script::new(10);
     for index in 0..100 * DEVICES {

@@ -138,7 +138,7 @@ fn hostile() -> Script {
     script
 }
 
-/// The first interval of a view, which is all of the script.
+/// The text of a view's first interval, which is all of the script.
 fn drawn<P: Pass>(
     script: &Script,
     mut pass: P,

@@ -24,7 +24,7 @@ fn model(script: &Script, style: Style) -> TopModel {
     TopModel::recorded(&script.environment, "/srv/rec".to_owned(), all, style)
 }
 
-/// One time that cannot be makes no moments of the decades before it.
+/// An impossible time in a recording does not fill the decades before it with moments.
 #[test]
 fn a_recording_with_one_wrong_time_has_few_moments() {
     let century_ns = 100 * 365 * 86_400 * 1_000_000_000_u64;
@@ -195,7 +195,7 @@ fn devices_that_are_named_alike_and_none_at_all() {
     golden("nothing-80x24", &shown(&model(&Script::new(10), Style::plain(80)), &["1"], (80, 24)));
 }
 
-/// A live watch shows each second once it is over, with what the seconds until then were judged by.
+/// A live watch shows each second once it is over, with the diagnosis of the seconds until then.
 #[test]
 fn a_live_watch_goes_on_while_it_is_paused() {
     let script = scenes::jenkins();
@@ -271,7 +271,7 @@ fn seconds_can_be_added_up() {
     for word in ["sum of 6.00 s", "sum of 6.00 s", "all 6.00 s"] {
         press(&mut state, &model, &["a"]);
         let sum = cutter.sum(state.span(), until_ns, &begun, &script.names).unwrap();
-        // What had not ended then is in no second that is over.
+        // Requests that had not ended then are in no second that is over.
         assert!(sum.requests >= single && single > 0, "{} {single}", sum.requests);
         model.sums(state.span(), sum);
         let screen = screen(&model, &state, (120, 24));

@@ -103,9 +103,8 @@ fn throttled(script: &mut Script, device: &str, per_s: u64, slots: &[(u32, &str,
     }
 }
 
-/// 500 requests a second (P10); container logs, kubelet and programs share the disk. Who does how
-/// much is
-/// chosen.
+/// 500 requests a second (P10); container logs, kubelet and programs share the disk. Their shares
+/// are chosen.
 fn aks() -> Script {
     let mut script = of_machine(true);
     script.device("sda", &[]);
@@ -148,7 +147,7 @@ fn eks() -> Script {
 }
 
 /// "the I/O latency in CloudWatch was around 35ms"; EBS promises single-digit milliseconds. Blocks
-/// that were read once are as fast as usual; what is written is, too.
+/// that were read once are as fast as usual, and so are writes.
 fn first_touch() -> Script {
     let mut script = of_machine(true);
     let disk = script.device("nvme1n1", &[("queue/rotational", "0")]);
@@ -201,8 +200,8 @@ fn first_touch() -> Script {
     script
 }
 
-/// "After a few minutes, the database IOPS dropped off to < 100 writes per second". How many there
-/// were before is not published: 1,000, chosen.
+/// "After a few minutes, the database IOPS dropped off to < 100 writes per second". The number
+/// before is not published: 1,000, chosen.
 fn rethinkdb() -> Script {
     let mut script = of_machine(true);
     script.device("xvdb", &[]);
@@ -230,8 +229,8 @@ fn rethinkdb() -> Script {
     script
 }
 
-/// "%st is pegged at 98% or so". What reads take is not published: they complete when the machine
-/// gets a CPU, 100 ms and more, chosen.
+/// "%st is pegged at 98% or so". The latency of reads is not published: they complete when the
+/// machine gets a CPU, 100 ms and more, chosen.
 fn steal() -> Script {
     let mut script = of_machine(true);
     script.environment.cpus = 1;

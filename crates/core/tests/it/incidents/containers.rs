@@ -93,8 +93,7 @@ fn walker<'a>(pid: u32, process: &'a str, device: &'a str, ns: u64) -> Serial<'a
 }
 
 /// A run of du does 5,421 requests a second while the burst lasts; afterwards the volume gives its
-/// base rate:
-/// 300 for 100 GB (the size is chosen). A pod reads beside it.
+/// base rate: 300 for 100 GB (the size is chosen). A pod reads beside it.
 fn du() -> Script {
     let mut script = of_machine(true);
     script.device("xvda", &[]);
@@ -113,8 +112,8 @@ fn du() -> Script {
     script
 }
 
-/// "du and find on following dirs took 4.2 s, 24.9 s, 18.5 s": several at once. How fast the disk
-/// is, is not published: 8 ms each, chosen.
+/// "du and find on following dirs took 4.2 s, 24.9 s, 18.5 s": several at once. The disk's latency
+/// is not published: 8 ms each, chosen.
 fn du_and_find() -> Script {
     let mut script = of_machine(true);
     script.device("xvda", &[]);
@@ -126,8 +125,7 @@ fn du_and_find() -> Script {
 }
 
 /// Within five seconds 11,993 nfs_statfs and 36,093 nfs_getattr of one process; the server sees
-/// 10,000 to 20,000
-/// requests a second; load 150. Eight threads at once, chosen.
+/// 10,000 to 20,000 requests a second; load 150. Eight threads at once, chosen.
 fn nfs_getattr() -> Script {
     let mut script = Script::new(10);
     script.mount("/var/lib/kubelet/pods/7/volumes/nfs", "nfs4", "filer:/export/rwx");
@@ -214,9 +212,8 @@ fn hog() -> Script {
     script
 }
 
-/// "chown -R abc:abc": half an hour for a build; how fast the files are copied is not published:
-/// 60 a second of
-/// 64 KiB, chosen.
+/// "chown -R abc:abc": half an hour for a build; the rate of the copies is not published: 60 files
+/// of 64 KiB a second, chosen.
 fn copy_up() -> Script {
     let mut script = Script::new(10);
     script.device("sda", &[]);
@@ -269,8 +266,7 @@ fn copy_up() -> Script {
 }
 
 /// 8 minutes on a fast notebook, btrfs with snapshots below `.snapshots`. Rates are not published:
-/// an NVMe disk, one
-/// read of the tree after another, chosen.
+/// an NVMe disk, one read of the tree after another, chosen.
 fn updatedb() -> Script {
     let mut script = Script::new(10);
     script.device("nvme0n1", &[("queue/rotational", "0")]);

@@ -76,8 +76,7 @@ pub const ALL: &[Incident] = &[
 ];
 
 /// "wal: sync duration of 1.018100466s, expected less than 1s"; requests that took 388 ms, 617 ms
-/// and
-/// 2.29 s. What of a sync is the write and what the flush is not published: half each, chosen.
+/// and 2.29 s. The shares of write and flush in a sync are not published: half each, chosen.
 fn etcd() -> Script {
     let mut script = Script::new(10);
     script.device("sda", &[]);
@@ -155,8 +154,8 @@ fn checkpoint() -> Script {
 }
 
 /// The rewrite lasts from 05:50:23 to 05:51:45; the log says at 05:50:27 and 05:50:43 that the sync
-/// takes too long, which Redis says after 2 s; the server comes to "an almost complete halt". What
-/// the volume gives is not published: 30 MB/s, chosen.
+/// takes too long, which Redis says after 2 s; the server comes to "an almost complete halt". The
+/// volume's throughput is not published: 30 MB/s, chosen.
 fn redis() -> Script {
     let mut script = of_machine(true);
     script.device("xvdf", &[]);
@@ -260,8 +259,7 @@ fn kafka() -> Script {
 }
 
 /// `blockdev --setra 100`: windows of 50 KiB on a disk (2012), documents of 512 bytes, read at
-/// random by
-/// a data set of four times the memory. How many clients: four, chosen.
+/// random from a data set of four times the memory. Four clients, chosen.
 fn mongo() -> Script {
     let mut script = Script::new(10);
     script.device("sda", &[("queue/rotational", "1"), ("queue/read_ahead_kb", "50")]);
@@ -284,8 +282,8 @@ fn mongo() -> Script {
     script
 }
 
-/// Wanted are 4 to 8 KiB of an index and 32 KiB of data; the window is the kernel's default of 128
-/// KiB (what the virtual machines had is not in the published text).
+/// The reads wanted are 4 to 8 KiB of an index and 32 KiB of data; the window is the kernel's
+/// default of 128 KiB (the published text does not give that of the virtual machines).
 fn cassandra() -> Script {
     let mut script = of_machine(true);
     script.device("sdb", &[("queue/read_ahead_kb", "128")]);
@@ -310,7 +308,8 @@ fn cassandra() -> Script {
     script
 }
 
-/// A thread that touches a page is in no call; what is read for it carries the fault as its origin.
+/// Takes the system call from faults: a thread that touches a page is in no call, and the requests
+/// for the page carry the fault as their origin.
 fn faults_without_call(script: &mut Script) {
     let waits = script.batch.waits.iter_mut();
     waits.filter(|wait| wait.syscall == Some(u32::MAX)).for_each(|wait| wait.syscall = None);

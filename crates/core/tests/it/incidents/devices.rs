@@ -232,9 +232,8 @@ fn wbt() -> Script {
 }
 
 /// `--direct=1 --rw=randrw --bs=4k --ioengine=libaio --iodepth=256 --numjobs=4`: 222 reads and as
-/// many writes a
-/// second, 2.26 s each, 92 us to submit. The card takes one at a time: the rest are in the
-/// scheduler.
+/// many writes a second, 2.26 s each, 92 us to submit. The card takes one at a time: the rest are
+/// in the scheduler.
 fn bfq() -> Script {
     let mut script = Script::new(10);
     let settings = [("queue/scheduler", "none mq-deadline kyber [bfq]"), ("queue/rotational", "0")];
@@ -306,9 +305,8 @@ fn crypt() -> Script {
     script
 }
 
-/// Load 180; kworker and programs blocked for more than 122 s in xfs_buf_lock. A discard of 1 GB
-/// is 256 k blocks:
-/// four are in flight, seconds each.
+/// Load 180; kworker and programs blocked for more than 122 s in xfs_buf_lock. A discard of 1 GB is
+/// 256 k blocks: four are in flight, seconds each.
 fn vdo() -> Script {
     let mut script = Script::new(10);
     let disk = script.device("dm-2", &[("queue/discard_max_bytes", "1073741824")]);
@@ -362,8 +360,7 @@ fn vdo() -> Script {
 }
 
 /// 50 requests in the queue all the time; iostat's svctm is 1 ms, and 2 to 3 ms when throughput
-/// drops. Running fstrim
-/// cures it for a long time. A drop in the middle of the watch.
+/// drops. Running fstrim cures it for a long time. A drop in the middle of the watch.
 fn garbage() -> Script {
     let mut script = Script::new(10);
     script.environment.is_virtual = Some(false);
@@ -423,9 +420,8 @@ fn untrimmed() -> Script {
     script
 }
 
-/// iostat as published: sdb 1,614 reads a second, 107 MB/s, 2.6 ms, 57 % busy; sda 1,600, 108
-/// MB/s, 18.1 ms, 100 %;
-/// 8.7 writes a second on md2. PHP, chosen, reads beside it.
+/// iostat as published: sdb 1,614 reads a second, 107 MB/s, 2.6 ms, 57 % busy; sda 1,600, 108 MB/s,
+/// 18.1 ms, 100 %; 8.7 writes a second on md2. PHP, chosen, reads beside it.
 fn raid_check() -> Script {
     let mut script = Script::new(10);
     for disk in ["sda", "sdb"] {
@@ -523,8 +519,8 @@ fn snapshots() -> Script {
 }
 
 /// "it's possible that block device queue will fill up and io_submit will block inside
-/// get_request": 128 requests of a slow disk, what get_request is called today. Rates are not
-/// published.
+/// get_request": 128 requests of a slow disk, in the function that get_request became. Rates are
+/// not published.
 fn full_queue() -> Script {
     let mut script = Script::new(10);
     let settings = [("queue/nr_requests", "128"), ("queue/rotational", "1")];
@@ -533,8 +529,8 @@ fn full_queue() -> Script {
     let each = S / 180;
     let mut done = 700 * MS;
     for index in 0..1_650_u64 {
-        // A rotating disk: each takes as long as its way there, and some half seconds more than
-        // others.
+        // A rotating disk: the time of each depends on the way to it, and some half seconds are
+        // slower than others.
         done += about(about(each, 0.2, done / (S / 2)), 0.6, index);
         let (d2c, q2g) = (128 * each, about(60 * MS, 0.5, index));
         let at = done as i64 - (d2c + q2g) as i64;

@@ -50,7 +50,7 @@ pub const ALL: &[DocumentWatch] = &[
         must_not: &["log-flood", "hung-io"],
         names: &["N.txt"],
     },
-    // Ten seconds see 61 files made and none removed: what becomes of them takes a longer watch.
+    // Ten seconds see 61 files made and none removed: only a longer watch sees their end.
     DocumentWatch {
         name: "001, the word counter: 10 s, which do not see a file's end",
         script: || word_counter(10),
@@ -123,9 +123,8 @@ fn documents_lead_to_their_causes() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Dd of 264 blocks of 512 bytes in 3.35 s: a plain write takes 12.7 ms. 95 % of memory is not
-/// page cache, no swap.
-/// `frames` are where the write sleeps.
+/// Dd of 264 blocks of 512 bytes in 3.35 s: a plain write takes 12.7 ms. 95 % of memory is not page
+/// cache, no swap. `frames` are the stack of the sleeping write.
 fn slow_plain_writes(frames: &[&str]) -> Script {
     let mut script = Script::new(10);
     script.environment.memory_bytes = 128 << 30;
@@ -235,11 +234,9 @@ fn word_counter(seconds: u64) -> Script {
 }
 
 /// Phantom reads: two requests of 8 sectors for each fault, 11,000 a second, 43 MB/s; 50 tables of
-/// a few
-/// hundred columns each (300), of which each batch of rows writes the last page of every file; 10
-/// to
-/// 70 MB/s of writes; most of memory is the program's own, so that these pages are dropped in
-/// between.
+/// a few hundred columns each (300), of which each batch of rows writes the last page of every
+/// file; 10 to 70 MB/s of writes; most of memory is the program's own, so that these pages are
+/// dropped in between.
 fn phantom_reads() -> Script {
     let mut script = Script::new(6);
     script.device("nvme0n1", &[("queue/rotational", "0"), ("queue/read_ahead_kb", "128")]);
@@ -354,9 +351,7 @@ fn disk_usage_monitor() -> Script {
 }
 
 /// The suspicious drive: 2,744 requests in 30 s, mean 10.9 ms, one of 1.15 s; its sibling: 8 ms,
-/// 0.16 s at most.
-/// As blktrace imports it (no waits), and as a watch sees it, beside which the sibling has nothing
-/// to do.
+/// 0.16 s at most. As blktrace imports it (no waits), and as a watch sees it, with an idle sibling.
 fn suspicious_drive(imported: bool) -> Script {
     let mut script = Script::new(30);
     if imported {

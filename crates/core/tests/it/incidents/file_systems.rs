@@ -127,7 +127,7 @@ fn journal() -> Script {
 }
 
 /// "processes doing IO hang for 1-5 minutes", btrfs-transaction at high CPU: few requests, since
-/// the time is the CPU's. Which processes, chosen.
+/// the time is the CPU's. The processes are chosen.
 fn qgroup() -> Script {
     let mut script = Script::new(10);
     script.device("nvme0n1", &[("queue/rotational", "0")]);
@@ -272,8 +272,8 @@ const ALLOCATES: &[&str] = &[
     "do_io_submit",
 ];
 
-/// One sleep of 57.868 ms is published; that the thread has one after the other while it appends
-/// is, too, not how often: ten a second, chosen. Writes complete within 2 ms beside it.
+/// One sleep of 57.868 ms is published, and that the thread has one after the other while it
+/// appends; their rate is not: ten a second, chosen. Writes complete within 2 ms beside it.
 fn allocation() -> Script {
     let mut script = Script::new(10);
     script.device("sda", &[]);

@@ -154,7 +154,7 @@ impl Default for Serial<'_> {
 }
 
 impl Serial<'_> {
-    /// Adds all of it; answers how many requests these are.
+    /// Adds all of it; returns the number of requests.
     pub fn run(self, script: &mut Script) -> u64 {
         let tid = if self.tid == 0 { self.who.0 } else { self.tid };
         let mut at = self.from + about(self.pause, 0.9, u64::from(tid));
@@ -228,7 +228,7 @@ impl Default for SyncThread<'_> {
 }
 
 impl SyncThread<'_> {
-    /// Adds all of it; answers how many syncs these are.
+    /// Adds all of it; returns the number of syncs.
     pub fn run(self, script: &mut Script) -> u64 {
         let tid = if self.tid == 0 { self.who.0 } else { self.tid };
         let mut at = about(self.pause, 0.9, u64::from(tid));
@@ -269,8 +269,8 @@ impl SyncThread<'_> {
     }
 }
 
-/// Requests that come whatever waits, so many a second on average, at times that vary as those of
-/// many sources do.
+/// Requests that come at a mean rate whatever waits, at times that vary as those of many sources
+/// do.
 pub struct RequestFlow<'a> {
     pub who: (u32, &'a str),
     pub device: &'a str,
@@ -280,7 +280,7 @@ pub struct RequestFlow<'a> {
     pub per_s: u64,
     pub ns: u64,
     pub file: &'a str,
-    /// Whether each goes on where the one before ended.
+    /// Whether each starts at the end of the one before.
     pub in_order: bool,
     pub from: u64,
     pub to: u64,

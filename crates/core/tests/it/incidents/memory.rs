@@ -91,8 +91,7 @@ fn limit() -> Script {
 }
 
 /// 3.8 GiB, 2.5 GiB of page cache that stays, 15 MB/s to zram; 15 pods. Pages come back from zram
-/// within tens
-/// of microseconds (chosen), and kswapd runs.
+/// within tens of microseconds (chosen), and kswapd runs.
 fn swappiness() -> Script {
     let mut script = of_machine(true);
     script.environment.memory_bytes = 3_800 << 20;
@@ -167,7 +166,7 @@ fn swap_on_disk() -> Script {
 }
 
 /// xfs_iunpin_wait, called by xfs_reclaim_inode, called by the shrinker; blocked for more than 120
-/// s, with "low cpu usage and low io". What the program wants memory for is not published: it opens
+/// s, with "low cpu usage and low io". The program's use of the memory is not published: it opens
 /// files.
 fn inodes() -> Script {
     let mut script = Script::new(10);
@@ -208,7 +207,7 @@ fn inodes() -> Script {
     script
 }
 
-/// A thread that touches a page is in no call.
+/// Takes the system call from every row: a thread that touches a page is in no call.
 fn no_call(script: &mut Script) {
     script.batch.waits.iter_mut().for_each(|wait| wait.syscall = None);
     script.batch.requests.iter_mut().for_each(|request| request.syscall = None);

@@ -1,6 +1,6 @@
 //! Published incidents as scripted sources: mailing lists, issue trackers and field reports whose
-//! root cause is known. Each holds the figures that were published, and what a watch of such a
-//! machine would record beside them; what it leads to is on `docs/incidents.md`.
+//! root cause is known. Each holds the published figures, and the other data that a watch of such a
+//! machine would record beside them; `docs/incidents.md` has the diagnosis of each.
 //!
 //! A script is made from what was published, not from what a rule asks for: where a figure that a
 //! source must have is not published, its comment says "chosen".
@@ -57,7 +57,7 @@ const HARMFUL: &[&str] = &[
     "eatmydata",
 ];
 
-/// Incidents that are not answered yet, and why.
+/// Incidents that are not answered yet, with the reasons.
 const UNANSWERED: &[(&str, &str)] = &[
     (
         "Scylla: an SSD that was not trimmed",

@@ -1,4 +1,4 @@
-//! `docs/incidents.md`: the table of incidents, and what iowhy says of each.
+//! `docs/incidents.md`: the table of incidents, with the diagnosis of each.
 
 use super::{IncidentOutcome, UNANSWERED, documents, first, judged};
 use iowhy_core::diagnosis::Diagnosis;

@@ -88,8 +88,7 @@ fn gc_log() -> Script {
 }
 
 /// perf trace on btrfs, a rotating disk: 3,442 fsyncs, 4.3 ms on average, 150 ms at most; 8,463
-/// renames, 1.7 ms;
-/// 41.7 s in all.
+/// renames, 1.7 ms; 41.7 s in all.
 fn dpkg() -> Script {
     let mut script = Script::new(10);
     script.device("sda", &[("queue/rotational", "1")]);
@@ -145,8 +144,7 @@ fn dpkg() -> Script {
 }
 
 /// 200,000 random writes of 4 KiB a second, 32 at once, "about half the time contending on the
-/// inode mutex". Of the
-/// waits one in two hundred is in the script, as a thinned watch has them.
+/// inode mutex". The script has one in two hundred of the waits, as a thinned watch has them.
 fn uring() -> Script {
     let mut script = Script::new(10);
     script.device("nvme0n1", &[("queue/rotational", "0")]);

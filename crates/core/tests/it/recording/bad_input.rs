@@ -1,5 +1,5 @@
-//! Whatever somebody takes for a recording, the message names the file, says what is wrong, and
-//! what to do.
+//! For any wrong path in place of a recording, the message names the file and says what is wrong,
+//! and the hint says what to do.
 
 use super::rows::{RowRandom, batch};
 use super::{environment, place, read, write};

@@ -1,4 +1,4 @@
-//! However a watch ends, what was written before stays readable and says how it ended.
+//! Whatever ends a watch, the data written before stay readable and say how the watch ended.
 
 use super::rows::{RowRandom, batch};
 use super::{SMALL, environment, files, place, read};
@@ -21,7 +21,7 @@ fn a_killed_watch_leaves_its_closed_segments() {
     writer.update(&Environment { host: "later".to_owned(), ..environment() });
     writer.rotate(&names).unwrap();
     writer.add(&batch, &names).unwrap();
-    // What a SIGKILL leaves: no destructor runs, and an open segment stays under its partial name.
+    // As after a SIGKILL: no destructor runs, and an open segment stays under its partial name.
     std::mem::forget(writer);
 
     assert_eq!(files(&directory, "requests"), [".00000002.parquet.partial", "00000001.parquet"]);

@@ -1,4 +1,4 @@
-//! Older recordings and later additions read, and the reference page is what the code does.
+//! Older recordings and later additions can be read, and the reference page agrees with the code.
 
 use super::rows::{HOSTILE, RowRandom, batch, shown};
 use super::{environment, place, read, write};
@@ -130,7 +130,8 @@ fn a_column_that_every_row_needs_must_be_there() {
     .fails_with("the column device holds Int64, not VARCHAR");
 }
 
-/// The requests of a recording under other names, each of them with all rows: how many are read.
+/// Reads the requests of a recording under other names, each of them with all rows; returns the
+/// number of rows.
 fn renamed(names: &[&str], is_own_kept: bool) -> Result<usize, String> {
     let mut texts = Names::new();
     let (_parent, directory) = place();
