@@ -1,7 +1,7 @@
 //! A message of the kernel's log in a line: as dmesg with its options, journalctl and syslog print
 //! it.
 //!
-//! What does not belong here: what messages tell (see [`super::kernel`]).
+//! What does not belong here: the meaning of messages (see [`super::kernel`]).
 
 use serde::Deserialize;
 use std::borrow::Cow;
@@ -14,7 +14,7 @@ const MOST_WORD: usize = 8;
 /// A message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct LoggedLine<'a> {
-    /// When it was logged, ns since boot, if the line tells.
+    /// Time of the message, ns since boot; `None` if the line does not tell it.
     pub at_ns: Option<u64>,
     /// Its text.
     pub text: Cow<'a, str>,
@@ -32,11 +32,11 @@ struct JournalEntry<'a> {
 }
 
 impl<'a> LoggedLine<'a> {
-    /// The message in a line: of `[  12.5] text`, of what options of dmesg make of it (`kern  :err
-    /// : [  12.5] text`, `<3>[  12.5] text`, `[  12.5 <    0.1>] text`, `[Nov25 22:40] text`, `[
-    /// +0.000012] text`, `[Wed Nov 25 22:40:28 2026] text`, `2026-11-25T22:40:28,123456+00:00
-    /// text`, `"msg": "text"`), of `Nov 25 22:40:28 host kernel: [  12.5] text`, and of a line of
-    /// `journalctl -o json`.
+    /// The message in a line: of `[  12.5] text`, of the forms that options of dmesg give it
+    /// (`kern  :err   : [  12.5] text`, `<3>[  12.5] text`, `[  12.5 <    0.1>] text`,
+    /// `[Nov25 22:40] text`, `[  +0.000012] text`, `[Wed Nov 25 22:40:28 2026] text`,
+    /// `2026-11-25T22:40:28,123456+00:00 text`, `"msg": "text"`), of
+    /// `Nov 25 22:40:28 host kernel: [  12.5] text`, and of a line of `journalctl -o json`.
     pub fn new(line: &'a str) -> Option<LoggedLine<'a>> {
         let line = line.trim_start();
         if line.starts_with('{') {
@@ -61,7 +61,7 @@ impl<'a> LoggedLine<'a> {
         }
     }
 
-    /// A message that a line has as it is.
+    /// Makes a message of a text as it is in the line.
     pub fn new_text(at_ns: Option<u64>, text: &'a str) -> LoggedLine<'a> {
         LoggedLine { at_ns, text: Cow::Borrowed(text) }
     }
@@ -76,7 +76,7 @@ impl<'a> LoggedLine<'a> {
     }
 }
 
-/// What follows facility and level: `kern  :err   : text`.
+/// The text after facility and level: `kern  :err   : text`.
 fn decoded(line: &str) -> Option<&str> {
     let (facility, rest) = line.split_once(':')?;
     let (level, rest) = rest.split_once(": ")?;
