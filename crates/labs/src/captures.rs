@@ -81,7 +81,7 @@ pub struct GeneratorSettings {
     pub version: u8,
     /// The byte order.
     pub big_endian: bool,
-    /// Another seed, another capture.
+    /// The seed of the random numbers: each seed gives another capture.
     pub seed: u64,
 }
 
@@ -104,7 +104,7 @@ impl Default for GeneratorSettings {
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// The same numbers for the same seed, which is not 0.
+    /// Starts the sequence of a seed, which is not 0.
     pub(crate) fn new(seed: u64) -> Random {
         Random(seed)
     }

@@ -79,7 +79,7 @@ const LAST_HOOK: Duration = Duration::from_secs(5);
 /// The reason why a watch ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum WatchEnd {
-    /// Another one is to begin.
+    /// The next watch is to begin.
     Renew,
     /// The daemon is to end.
     Stop,

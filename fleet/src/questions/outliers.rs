@@ -46,7 +46,7 @@ pub enum BatchKind {
 }
 
 impl BatchKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [BatchKind; 4] =
         [BatchKind::Kernel, BatchKind::Firmware, BatchKind::Rack, BatchKind::Host];
 

@@ -195,7 +195,7 @@ pub(super) struct OwnExcess {
     pub hours: Vec<HourExcess>,
     /// The excess over time; `None` with too few hours.
     pub lasting: Option<f64>,
-    /// The same, relative to its mates only, which gives the spread of healthy drives of a host.
+    /// The excess over that of its mates alone, which gives the spread of healthy drives of a host.
     pub beside_mates: Option<f64>,
     /// Other drives of the host that it was compared with, in half of its hours.
     pub mates: usize,

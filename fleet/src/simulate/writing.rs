@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 /// The planted program.
 pub const HEAVY_WRITER: &str = "metricsd";
-/// One of so many hosts has it.
+/// The planted program runs on one of so many hosts.
 const HEAVY_ONE_IN: usize = 8;
 /// Bytes of one of its calls.
 const HEAVY_CALL_BYTES: u64 = 200;

@@ -215,7 +215,8 @@ async fn a_scheduler_that_is_killed_is_an_error() {
     assert!(error.to_string().contains("failed to run the query"), "{error}");
 }
 
-/// Otherwise its tasks would keep the slots of executors.
+/// The scheduler cancels a query that ran out of time, whose tasks would keep the slots of
+/// executors.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_query_that_ran_out_of_time_is_ended() {
     let test = fleet().await;

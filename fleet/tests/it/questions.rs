@@ -206,7 +206,7 @@ fn false_alarms_are_as_rare_as_stated() {
     }
 }
 
-/// The same drives, one of them made slower: it is found, and nothing else is.
+/// Of healthy drives, one is made slower: it is found, and nothing else is.
 #[test]
 fn one_slow_drive_is_found_in_every_fleet() {
     let mut others = 0;

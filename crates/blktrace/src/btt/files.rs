@@ -35,9 +35,9 @@ pub enum BttFileKind {
     Depth,
     /// `-L`: time and mean of D2C by period, in the present folder.
     MeanD2c,
-    /// `-L`: the same of Q2C.
+    /// `-L`: time and mean of Q2C by period, in the present folder.
     MeanQ2c,
-    /// `-L`: the same of Q2D.
+    /// `-L`: time and mean of Q2D by period, in the present folder.
     MeanQ2d,
     /// `-m`: time and seeks per second, D to D.
     SeekRate,
@@ -50,7 +50,7 @@ pub enum BttFileKind {
 }
 
 impl BttFileKind {
-    /// The same latency by period.
+    /// The file that has the mean by period of this file's latency.
     const fn mean(self) -> Option<BttFileKind> {
         match self {
             BttFileKind::D2c => Some(BttFileKind::MeanD2c),

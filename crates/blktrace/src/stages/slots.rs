@@ -117,7 +117,7 @@ impl Slot {
         }
     }
 
-    /// Its first event.
+    /// The time of its first event.
     pub fn age(&self) -> u64 {
         self.queued.min(self.got).min(self.inserted).min(self.first_issued)
     }

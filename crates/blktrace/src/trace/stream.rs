@@ -302,7 +302,7 @@ impl Checks {
         }
     }
 
-    /// Another device or CPU than the last record's.
+    /// Takes a record of another device or CPU than the last one's.
     fn other(&mut self, record: &TraceRecord) {
         let key = (record.device, record.cpu);
         if let Some((old, last)) = self.current.replace((key, record.sequence)) {

@@ -10,7 +10,7 @@ pub(super) struct SadfLine {
     pub host: String,
     /// The length of its interval, seconds; `None` in a header.
     pub interval_s: Option<f64>,
-    /// The same as sar prints it; a header without the time of day.
+    /// Its text as sar prints it; a header without the time of day.
     pub text: String,
 }
 

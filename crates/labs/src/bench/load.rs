@@ -25,10 +25,10 @@ const LONGEST: u64 = 7200;
 pub enum ReadSpeed {
     /// As fast as the CPUs allow, through io_uring.
     Full,
-    /// The same through libaio, as most programs with their own queue do it: fio submits each read
-    /// with a call of its own, so that an I/O costs more CPU to begin with.
+    /// As fast as the CPUs allow, through libaio, as most programs with their own queue do it: fio
+    /// submits each read with a call of its own, so that an I/O costs more CPU to begin with.
     FullLibaio,
-    /// The same with pread(2), one read at a time in each job.
+    /// As fast as the CPUs allow, with pread(2), one read at a time in each job.
     FullPread,
     /// 10,000 reads a second.
     Limited,
@@ -146,7 +146,7 @@ pub struct RunningFio<'load> {
 pub struct LoadWindow {
     /// I/Os that ended, or calls.
     pub ios: u64,
-    /// The same per second of wall time.
+    /// I/Os or calls per second of wall time.
     pub iops: f64,
     /// Busy CPU time of the whole machine, 0 to 1.
     pub busy: f64,

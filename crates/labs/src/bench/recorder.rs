@@ -46,9 +46,10 @@ const LEVEL_1: &str = "[watch]\nbudget = 0.01\n";
 struct RecorderFigures {
     /// CPU time of the daemon at 10k IOPS with its default budget, in CPUs.
     process: Vec<f64>,
-    /// The same with the least budget.
+    /// CPU time of the daemon at 10k IOPS with the least budget, in CPUs.
     level_1: Vec<f64>,
-    /// The same of the whole machine beyond its unwatched load, with BPF programs.
+    /// CPU time of the whole machine with the least budget, BPF programs included, beyond that of
+    /// the unwatched load, in CPUs.
     level_1_whole: Vec<f64>,
     /// IOPS at full speed as a share of the unwatched ones.
     kept: Vec<f64>,

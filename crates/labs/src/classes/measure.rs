@@ -33,11 +33,11 @@ pub struct ClassMeasured {
     pub kernel: String,
     /// Blocked time of its threads, nanoseconds.
     pub blocked_ns: u64,
-    /// Of it, waiting for a CPU, nanoseconds.
+    /// The part of the blocked time that waited for a CPU, nanoseconds.
     pub run_queue_ns: u64,
-    /// The part in the produced classes, nanoseconds.
+    /// The part of the blocked time in the produced classes, nanoseconds.
     pub made_ns: u64,
-    /// Of it, unknown, nanoseconds.
+    /// The part of the blocked time whose class is unknown, nanoseconds.
     pub unknown_ns: u64,
     /// The time by the program's own clock, nanoseconds.
     pub own_clock_ns: Option<u64>,

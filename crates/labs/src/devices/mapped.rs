@@ -23,20 +23,20 @@ impl<Below: BlockDevice> MappedDevice<Below> {
         MappedDevice::new(below, "linear", "")
     }
 
-    /// One whose target has more arguments after device and offset: `delay` with ` 20`.
+    /// Makes a device whose target has more arguments after device and offset: `delay` with ` 20`.
     pub fn new(below: Below, target: &str, more: &str) -> Result<MappedDevice<Below>> {
         let arguments = format!("{} 0{more}", below.path().display());
         MappedDevice::of(below, target, &arguments)
     }
 
-    /// One as large as `below`, whose target has these arguments.
+    /// Makes a device as large as `below`, whose target has these arguments.
     pub fn of(below: Below, target: &str, arguments: &str) -> Result<MappedDevice<Below>> {
         let sectors = command::run("blockdev", [Path::new("--getsz"), below.path()])?;
         let sectors = sectors.trim().parse().context(|| format!("understand {sectors:?}"))?;
         MappedDevice::sized(below, sectors, target, |_| arguments.to_owned())
     }
 
-    /// One of so many sectors, whose target's arguments are made of the path of `below`.
+    /// Makes a device of so many sectors, whose target's arguments are made of the path of `below`.
     pub fn sized(
         below: Below,
         sectors: u64,

@@ -33,7 +33,7 @@ use stage::LabStage;
 pub enum Sort {
     /// Its causes must be found, its first cause ranked first.
     Cause,
-    /// The same load without the cause, which must not be found.
+    /// The load of a lab without the cause, which must not be found.
     NearMiss,
     /// Healthy or merely busy: nothing above "info".
     Control,
@@ -89,7 +89,7 @@ impl Lab {
         Lab { name, sort: Sort::Control, causes: &[], any: false, build, symptom: &[] }
     }
 
-    /// The same lab, for which iostat must also show the symptom of a document.
+    /// Adds the symptom of a document, which iostat must show as well.
     pub const fn showing(self, symptom: &'static [(&'static str, f64)]) -> Lab {
         Lab { symptom, ..self }
     }

@@ -48,7 +48,7 @@ impl SeededNumbers {
         low + (self.0 >> 33) % (high - low + 1)
     }
 
-    /// One of `choices`.
+    /// Picks one of `choices`.
     pub fn one<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.between(0, choices.len() as u64 - 1) as usize]
     }

@@ -26,7 +26,7 @@ pub enum ScoreMark {
 }
 
 impl ScoreMark {
-    /// All of them, the best first.
+    /// All marks, the best first.
     pub const ALL: [ScoreMark; 5] = [
         ScoreMark::Right,
         ScoreMark::InPart,

@@ -257,7 +257,7 @@ pub fn throttled(
     record(&scratch, running.0.id(), &[])
 }
 
-/// The same threads, watched without chains and with them.
+/// Threads behind a lock are watched without chains and with them.
 fn left_out() -> Result<()> {
     let scratch = Scratch::new()?;
     let mut without = None;

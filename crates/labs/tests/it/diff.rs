@@ -68,7 +68,7 @@ fn limited() -> Result<()> {
     Ok(())
 }
 
-/// The same reads in a cgroup, without and with a limit on their device.
+/// Reads in a cgroup are compared without and with a limit on their device.
 fn limit_of_a_cgroup() -> Result<()> {
     let scratch = Scratch::new()?;
     let device = LoopDevice::new(&scratch, Backing::Tmpfs, 64 * MIB)?;

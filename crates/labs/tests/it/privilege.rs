@@ -59,7 +59,7 @@ fn as_nobody_with(folder: &Path, names: &[&str], arguments: &[&str]) -> Result<C
     Ok(command)
 }
 
-/// The same without any.
+/// `iowhy` with `arguments`, as a user without capabilities.
 fn as_nobody(folder: &Path, arguments: &[&str]) -> Result<Command> {
     match machine::need_root() {
         Ok(()) => as_nobody_with(folder, &[], arguments),

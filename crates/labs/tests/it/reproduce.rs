@@ -124,7 +124,7 @@ fn json(text: &str) -> Result<Value> {
     serde_json::from_str(text).context(|| format!("read {text}"))
 }
 
-/// The same writes and syncs come again, without the original's names.
+/// The reproduction makes the original's writes and syncs again, without its names.
 fn synced_log() -> Result<()> {
     let made = Reproduced::new(&[])?;
     let before = setting(made.disk.device().name())?;

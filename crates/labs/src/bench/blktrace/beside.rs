@@ -1,4 +1,4 @@
-//! The same text as blkparse's and the same figures as btt's, capture by capture.
+//! Comparison with the text of blkparse and the figures of btt, capture by capture.
 
 use crate::captures::{self, Mix};
 use crate::error::Context;

@@ -41,11 +41,11 @@ pub struct CostSettings {
 struct VariantFigures {
     /// I/Os per second, wall time.
     iops: f64,
-    /// The same without a watcher, just before and just after.
+    /// I/Os per second without a watcher, just before and just after.
     base_iops: f64,
     /// CPU time of the whole machine for each I/O, nanoseconds.
     cpu_ns: f64,
-    /// The same without a watcher.
+    /// CPU time of the whole machine for each I/O without a watcher, nanoseconds.
     base_cpu_ns: f64,
     /// Busy CPU time of the whole machine, 0 to 1.
     busy: f64,

@@ -1,4 +1,4 @@
-//! The same figure of two tools, from their output.
+//! Pairs of one figure from the outputs of two tools.
 
 use super::scene::{Answer, Answers};
 use crate::error::Context;

@@ -42,7 +42,7 @@ fn capped(stage: &mut LabStage, by_provider: bool) -> Result<()> {
     Ok(())
 }
 
-/// The same limit in bytes: large reads in order.
+/// A limit in bytes instead of requests: large reads in order.
 fn capped_bytes(stage: &mut LabStage) -> Result<()> {
     let dice = &mut stage.dice;
     let (name, mib, depth) = (dice.name(), dice.one(&[20, 25, 40, 50]), dice.between(4, 8));
