@@ -81,9 +81,14 @@ pub(crate) fn facts(summary: &Summary, style: &Style) -> Vec<(String, Paint)> {
         Some(clock) => {
             fact(format!("watched {watched} from {}", clock.date_time(environment.start_ns)));
         }
+        None if watch.duration_ns == 0 && is_only_counted(summary) => {
+            fact("no time is told".to_owned());
+        }
         None => fact(format!("watched {watched}")),
     }
-    fact(plural(watch.requests, "request"));
+    if !is_only_counted(summary) {
+        fact(plural(watch.requests, "request"));
+    }
     if environment.is_sampled() {
         let counts = if environment.exact_counts.is_empty() { "estimated" } else { "exact" };
         let recorded = match environment.requests_one_in() {
@@ -106,7 +111,10 @@ pub(crate) fn facts(summary: &Summary, style: &Style) -> Vec<(String, Paint)> {
     if !items.is_empty() && !environment.filter.is_empty() {
         lost.push_str(" (of all devices)");
     }
-    facts.push((lost, if are_losses_material(summary) { Paint::Alert } else { Paint::Plain }));
+    if !is_only_counted(summary) || watch.lost_requests + details > 0 {
+        let paint = if are_losses_material(summary) { Paint::Alert } else { Paint::Plain };
+        facts.push((lost, paint));
+    }
     if let Some(share) = watch.cost_share {
         let start = match watch.start_cpu_ns {
             0 => String::new(),
@@ -382,6 +390,11 @@ fn missing(summary: &Summary) -> Option<String> {
     (!names.is_empty()).then(|| format!("not in the data: {}", names.join(", ")))
 }
 
+/// Whether the source has counters and messages, and cannot have requests.
+fn is_only_counted(summary: &Summary) -> bool {
+    summary.environment.is_imported() && summary.environment.tables == ["samples"]
+}
+
 /// Devices or requests without records.
 fn unrecorded(summary: &Summary, style: &Style) -> Vec<String> {
     let is_counted = |device: &&DeviceSummary| device.is_kernel_counted && device.kernel.is_some();
@@ -392,6 +405,7 @@ fn unrecorded(summary: &Summary, style: &Style) -> Vec<String> {
             let all = plural(summary.watch.left_out_requests, "request");
             vec![format!("the filter leaves out all of {all}")]
         }
+        (0, true) if is_only_counted(summary) => Vec::new(),
         (0, true) => vec!["no requests".to_owned()],
         (0, false) => vec!["the figures are the kernel's counters".to_owned()],
         (_, true) => Vec::new(),
