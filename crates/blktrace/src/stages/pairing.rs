@@ -438,7 +438,9 @@ impl Pairer {
     ) -> Link {
         let flushes = self.flushes.get(device as usize);
         let mut open = flushes.into_iter().flatten();
-        let accept = |slot: &Slot| slot.number == record.device && accept(slot);
+        // A command of a driver has no data either.
+        let is_alike = |slot: &Slot| (slot.categories ^ record.categories) & category::PC == 0;
+        let accept = |slot: &Slot| slot.number == record.device && is_alike(slot) && accept(slot);
         let found = open.find(|link| self.slots.get(**link).is_some_and(accept));
         found.copied().unwrap_or(NONE)
     }
@@ -477,7 +479,7 @@ impl Pairer {
     /// and a flush around it ends with a completion of no data at its own sector, after that of its
     /// data: no flush's.
     fn complete_flush(&mut self, device: u32, record: &TraceRecord, sink: &mut impl PairSink) {
-        let request = record.categories & category::FLUSH != 0;
+        let request = record.categories & (category::FLUSH | category::PC) != 0;
         if record.sector != 0 {
             let is_written = |slot: &Slot| slot.state == SlotState::PostFlush;
             let link = self.slots.find(record.device, record.sector, is_written);

@@ -225,8 +225,8 @@ fn is_known_other(line: &str) -> bool {
     let address = words.next().filter(|word| word.len() >= 8 && line.starts_with([' ', '\t']));
     let is_frame =
         address.is_some_and(|word| u64::from_str_radix(word, 16).is_ok()) && words.next().is_some();
-    let is_tracers = line.starts_with("cpus=") || line.starts_with("version = ");
-    is_figure(line) || is_tracers || is_frame && !line.contains("block_")
+    let is_tracers = ["cpus=", "version = "].iter().any(|it| line.starts_with(it));
+    is_figure(line) || is_tracers || ftrace::is_other(line) || is_frame && !line.contains("block_")
 }
 
 /// Whether a line is of the figures that blkparse prints at the end.

@@ -27,6 +27,18 @@ const EVENTS: &[(&str, Action)] = &[
     ("block_unplug", Action::Unplug),
 ];
 
+/// The kernel's other block tracepoints, which tell nothing more of a request.
+const OTHERS: &[&str] =
+    &["block_io_start", "block_io_done", "block_touch_buffer", "block_dirty_buffer"];
+
+/// Whether a line is of a block tracepoint that is not needed.
+pub(super) fn is_other(line: &str) -> bool {
+    OTHERS.iter().any(|name| {
+        let behind = line.split_once(name).and_then(|(_, rest)| rest.strip_prefix(": "));
+        behind.is_some_and(|rest| rest.starts_with(|it: char| it.is_ascii_digit()))
+    })
+}
+
 /// Reads one line.
 pub(super) fn parse(line: &str) -> Option<TextEvent> {
     let (before, rest) = line.split_at(line.find("block_")?);
@@ -105,6 +117,14 @@ fn cpu_in(text: &str) -> Option<u32> {
     text.split_once(']')?.0.parse().ok()
 }
 
+/// Whether a request is a command of a driver or program: of no kind (`N`), with its bytes in
+/// brackets, or without a sector where it is no flush.
+fn is_command(rwbs: &str, has_command: bool, record: &TraceRecord) -> bool {
+    let is_flush = record.categories & c::FLUSH != 0;
+    let is_without_sector = record.sector == u64::MAX && record.bytes == 0;
+    rwbs.starts_with('N') || has_command || is_without_sector && !is_flush
+}
+
 fn details(
     action: Action,
     mut record: TraceRecord,
@@ -122,14 +142,17 @@ fn details(
         return Some(TextEvent { record, payload, process, ..TextEvent::default() });
     }
     record.device = device(words.next()?)?;
-    record.categories |= categories_of(words.next()?);
+    let rwbs = words.next()?;
+    record.categories |= categories_of(rwbs);
     // Requests state their bytes and a command; bios state neither.
     let stated = words.peek().and_then(|word| word.parse::<u32>().ok());
     let has_bytes = stated.is_some() && words.rest().contains('(');
     if has_bytes && action != Action::Remap && action != Action::Complete {
         words.next();
     }
+    let mut has_command = false;
     if words.peek().is_some_and(|word| word.starts_with('(')) {
+        has_command = words.peek() != Some("()");
         while !words.next()?.ends_with(')') {}
     }
     record.sector = words.next()?.parse().ok()?;
@@ -145,8 +168,11 @@ fn details(
         }
         _ => return None,
     }
+    if is_command(rwbs, has_command, &record) {
+        record.categories = record.categories & !c::FS | c::PC;
+    }
     if record.sector == u64::MAX {
-        // A flush has no sector.
+        // Flushes and commands have no sector.
         record.sector = 0;
     }
     match action {

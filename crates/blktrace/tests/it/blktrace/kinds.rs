@@ -147,6 +147,54 @@ fn a_flush_whose_end_is_never_logged_is_no_stall() {
     assert!(read.summary.environment.source == "ftrace", "{}", read.summary.environment.source);
 }
 
+/// Lines of trace-cmd with a disk that is read all the time, and a drive that is asked every two
+/// seconds whether a medium is there: such commands have no sector.
+fn polls_of_a_drive(rwbs: &str, issued: &str, completed: &str) -> String {
+    let mut text = String::new();
+    for index in 0..600 {
+        let (at, sector) = (100.0 + f64::from(index) / 100.0, index * 64);
+        write!(
+            text,
+            "a-7 [000] ..... {at:.6}: block_io_start: 8,0 R 4096 () {sector} + 8 none,0,0 [a]\n\
+             a-7 [000] ..... {:.6}: block_rq_issue: 8,0 R 4096 () {sector} + 8 none,0,0 [a]\n\
+             a-7 [000] d.h.. {:.6}: block_rq_complete: 8,0 R () {sector} + 8 none,0,0 [0]\n\
+             a-7 [000] d.h.. {:.6}: block_io_done: 8,0 R 0 () {sector} + 0 none,0,0 [a]\n",
+            at + 0.000_001,
+            at + 0.001,
+            at + 0.001_001,
+        )
+        .unwrap();
+        if index % 200 == 0 {
+            write!(
+                text,
+                "k-2 [000] ..... {:.6}: block_rq_issue: 11,0 {rwbs} {issued} 0 + 0 [k]\n\
+                 k-2 [000] d.h2. {:.6}: block_rq_complete: 11,0 {rwbs} {completed} \
+                 {} + 0 [0]\n",
+                at + 0.002,
+                at + 0.0024,
+                u64::MAX
+            )
+            .unwrap();
+        }
+    }
+    text
+}
+
+#[test]
+fn commands_of_drivers_complete_although_they_have_no_sector() {
+    let of_now = polls_of_a_drive("N", "8 ()", "()");
+    let of_old = polls_of_a_drive("R", "8 (4a 01 00 00 10 00 00 00 08 00)", "()");
+    for text in [of_now, of_old] {
+        let read = ReadText::new(&text);
+        assert_eq!(read.lost(), 0, "{}", read.said());
+        assert!(!read.causes().contains(&"hung-io"), "{:?}", read.causes());
+        assert!(!read.said().contains("skipped"), "{}", read.said());
+        let of_drive = |request: &&Request| request.major == 11;
+        assert_eq!(read.requests.iter().filter(of_drive).count(), 3);
+        assert_eq!(read.requests.len(), 603);
+    }
+}
+
 #[test]
 fn a_write_around_which_the_cache_is_flushed_has_stages_of_its_own() {
     let text = "\
