@@ -16,21 +16,20 @@
           cargoBuildFlags = [ "--package" "iowhy" ];
           # Those of the workspace need devices and root.
           cargoTestFlags = [ "--package" "iowhy-core" "--lib" ];
-          nativeBuildInputs = [
-            pkgs.pkg-config
-            pkgs.rustPlatform.bindgenHook
-            pkgs.python3
-            pkgs.installShellFiles
-          ];
+          nativeBuildInputs = [ pkgs.pkg-config pkgs.rustPlatform.bindgenHook pkgs.python3 ];
           buildInputs = [ pkgs.elfutils pkgs.zlib ];
           # BPF programs are compiled without the flags of Nix's wrapper, which are for programs of this machine.
           CLANG = "${pkgs.llvmPackages.clang-unwrapped}/bin/clang";
           hardeningDisable = [ "all" ];
+          # What other packages install, where Nix has it: manual pages, completions, the book, the service.
           postInstall = ''
             patchShebangs scripts
-            scripts/man $out/bin/iowhy generated
-            installManPage generated/man/man*/*
-            installShellCompletion generated/completions/iowhy.{bash,fish} --zsh generated/completions/_iowhy
+            scripts/packages --tree tree $out/bin/iowhy
+            mv tree/usr/share/zsh/{vendor-completions,site-functions}
+            cp -r tree/usr/share $out/
+            install -Dm644 tree/etc/iowhy/iowhy.toml -t $out/share/doc/iowhy
+            install -Dm644 tree/usr/lib/systemd/system/iowhy.service -t $out/lib/systemd/system
+            sed -i "s,/usr/bin/,$out/bin/," $out/lib/systemd/system/iowhy.service
           '';
           meta = {
             homepage = "https://github.com/iowhy/iowhy";
