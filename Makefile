@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: help demo check man test test-arm64 test-static test-readme test-kernels test-compilers kernels-page packages test-packages test-metrics web screenshots lint screens book deny bench-capture bench-blktrace bench-sources bench-locate bench-busy bench-recorder bench-calls bench-views bench-peers bench-waits lab-matrix deps bench-html bench-screens bench-report bench-reproduce bench-replay soak publish-files test-publish test-recorder-guest test-fleet demo-fleet fuzz-nightly hostile
+.PHONY: help demo check man test test-arm64 test-static test-readme test-oldest-rust test-kernels test-compilers kernels-page packages test-packages source-package test-source test-metrics web screenshots lint screens book deny bench-capture bench-blktrace bench-sources bench-locate bench-busy bench-recorder bench-calls bench-views bench-peers bench-waits lab-matrix deps bench-html bench-screens bench-report bench-reproduce bench-replay soak publish-files test-publish test-recorder-guest test-fleet demo-fleet fuzz-nightly hostile
 
 # Where cargo puts what it builds.
 TARGET = $${CARGO_TARGET_DIR:-target}
@@ -39,6 +39,10 @@ test-readme: ## The README's first command in a clean Debian 13 and 12, timed
 	@scripts/install-deps static
 	@scripts/test-readme
 
+test-oldest-rust: ## Compile the program by the oldest Rust that Cargo.toml promises, in a clean Ubuntu
+	@scripts/install-deps static
+	@scripts/test-oldest-rust
+
 test-static: ## Build the static release binary and run it in a bullseye userland
 	@scripts/install-deps build static
 	@scripts/test-static
@@ -67,12 +71,20 @@ packages: ## Make tarballs, .debs and .rpms: of iowhy, static, of iowhy-fleet-pu
 	@scripts/packages --fleet
 
 test-packages: ## Make the packages; install, upgrade and remove them in clean userlands
-	@scripts/install-deps build packages static
+	@scripts/install-deps build packages static source
 	@scripts/packages
 	@scripts/packages --fleet-push
 	@scripts/packages --fleet
 	@scripts/test-packages
+	@scripts/test-recipes $(TARGET)/$$(uname -m)-unknown-linux-gnu/release/iowhy
 	@scripts/test-kubernetes $(TARGET)/$$(uname -m)-unknown-linux-gnu/release/iowhy
+
+source-package: ## Make the Debian source package, with the crates, which builds without network
+	@scripts/install-deps build source
+	@scripts/packages --source
+
+test-source: source-package ## Build that in a clean Debian 13 without network, by its own Rust; lintian reads both
+	@scripts/test-source
 
 publish-files: ## Make the crates as they are published: with compiled BPF programs
 	@scripts/install-deps build

@@ -9,9 +9,13 @@ use bindgen::callbacks::{DeriveInfo, ParseCallbacks};
 use compile::{DEFAULT_WATCH, GROUPS, NEWEST, OBJECTS, OLDEST, clang, run_clang};
 use object::{Object, ObjectSection, ObjectSymbol};
 use std::error::Error;
+use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{env, fs, io};
+
+/// Whose registers and system calls the programs know.
+const ARCHITECTURES: &[&str] = &["x86_64", "aarch64"];
 
 /// The strongest level: it is done once, and decompression takes no longer.
 const COMPRESSION: i32 = 19;
@@ -40,10 +44,15 @@ fn make() -> Result<(), Box<dyn Error>> {
     for name in ["CLANG", "PATH", "IOWHY_GENERATE"] {
         println!("cargo::rerun-if-env-changed={name}");
     }
-    let generated = Path::new(GENERATED).join(env::var("CARGO_CFG_TARGET_ARCH")?);
+    let architecture = env::var("CARGO_CFG_TARGET_ARCH")?;
+    if !ARCHITECTURES.contains(&architecture.as_str()) {
+        let supported = ARCHITECTURES.join(" and ");
+        return Err(format!("iowhy runs on {supported}, not on {architecture}").into());
+    }
+    let generated = Path::new(GENERATED).join(architecture);
     let checksum = checksum(&sources)?;
     let clang = clang();
-    let version = match version_of(&clang) {
+    let version = match version_of(&clang).and_then(new_enough) {
         Ok(version) => version,
         Err(error) => {
             let taken = take(&generated, &checksum, &out);
@@ -96,10 +105,22 @@ fn version_of(clang: &Path) -> io::Result<String> {
     Ok(version.unwrap_or("of an unknown version").to_owned())
 }
 
+/// The version's first number.
+fn major(version: &str) -> Option<u32> {
+    version.split('.').next()?.parse().ok()
+}
+
+/// The version, if it is none that is known to fail.
+fn new_enough(version: String) -> io::Result<String> {
+    match major(&version) {
+        Some(major) if major < OLDEST => Err(io::Error::other(format!("{version} is too old"))),
+        _ => Ok(version),
+    }
+}
+
 /// Says which compiler is taken, as a warning if its programs were not tried.
 fn say_compiler(clang: &Path, version: &str) {
-    let major = version.split('.').next().and_then(|major| major.parse::<u32>().ok());
-    let is_tested = major.is_some_and(|major| (OLDEST..=NEWEST).contains(&major));
+    let is_tested = major(version).is_some_and(|major| (OLDEST..=NEWEST).contains(&major));
     let kind = if is_tested { "" } else { "cargo::warning=" };
     println!(
         "{kind}the BPF programs are compiled by {}, clang {version}; clang {OLDEST} to {NEWEST} \
@@ -126,7 +147,7 @@ fn take(generated: &Path, checksum: &str, out: &Path) -> Result<(), Box<dyn Erro
 
 fn without_clang(clang: &Path, error: &io::Error, cause: &dyn std::fmt::Display) -> Box<dyn Error> {
     format!(
-        "failed to compile the BPF programs: {} cannot be run ({error}), and {cause}\n\
+        "failed to compile the BPF programs: {} cannot be used ({error}), and {cause}\n\
          hint: install clang {OLDEST} or newer and libclang (Debian: apt install clang libclang1), \
          or name another in CLANG",
         clang.display()
@@ -155,6 +176,10 @@ fn compile(clang: &Path, wanted: &compile::Object, object: &Path) -> Result<(), 
     Ok(())
 }
 
+/// What a build without libclang says.
+const LIBCLANG: &str = "failed to read bpf/wire.h: libclang cannot be loaded\n\
+    hint: install it (Debian: apt install libclang-dev), or name its folder in LIBCLANG_PATH";
+
 /// Lets wire records be read from bytes without unsafe code.
 #[derive(Debug)]
 struct Derives;
@@ -172,7 +197,7 @@ impl ParseCallbacks for Derives {
 }
 
 fn generate_wire(out: &Path) -> Result<(), Box<dyn Error>> {
-    bindgen::Builder::default()
+    let wire = bindgen::Builder::default()
         .header("bpf/wire.h")
         .allowlist_type("wire_.*")
         .allowlist_var("WIRE_.*|COUNT_.*|WAIT_.*|END_IO_.*|FOUND_.*|REQUEST_.*|EVENT_.*|USE_.*")
@@ -180,8 +205,10 @@ fn generate_wire(out: &Path) -> Result<(), Box<dyn Error>> {
         .constified_enum("wire_.*")
         .prepend_enum_name(false)
         .derive_default(false)
-        .parse_callbacks(Box::new(Derives))
-        .generate()?
+        .parse_callbacks(Box::new(Derives));
+    // It panics where it cannot load libclang.
+    panic::catch_unwind(AssertUnwindSafe(|| wire.generate()))
+        .map_err(|_said| LIBCLANG)??
         .write_to_file(out.join("wire.rs"))?;
     Ok(())
 }

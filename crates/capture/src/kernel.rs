@@ -4,6 +4,7 @@
 //! What does not belong here: deciding anything from them (see [`crate::plan`]).
 
 use crate::error::WatchError;
+use crate::loader::keep_warnings;
 use crate::symbols::KernelSymbols;
 use libbpf_rs::btf::types::{Enum, Enum64, FuncProto, Ptr, Struct, Typedef};
 use libbpf_rs::btf::{Btf, BtfType};
@@ -81,8 +82,7 @@ pub fn probe(
     tracepoints: &[&'static str],
     symbols: &KernelSymbols,
 ) -> Result<KernelFeatures, WatchError> {
-    let btf =
-        Btf::from_vmlinux().map_err(|cause| WatchError::NoBtf { cause: cause.to_string() })?;
+    let btf = types().map_err(|cause| WatchError::NoBtf { cause: cause.to_string() })?;
     let first_is_queue = |tracepoint: &str| {
         tracepoint_arguments(&btf, tracepoint)
             .first()
@@ -109,13 +109,19 @@ pub fn probe(
     })
 }
 
+/// The kernel's types. Libbpf's own words, where there are none, are not printed.
+fn types() -> libbpf_rs::Result<Btf<'static>> {
+    keep_warnings();
+    Btf::from_vmlinux()
+}
+
 /// Whether BPF maps are charged as locked memory, which RLIMIT_MEMLOCK limits. Since 5.11 they are
 /// charged to the memory cgroup. No type shows this; a helper that came with the change does, as in
 /// libbpf.
 pub fn maps_are_locked_memory() -> bool {
     static ANSWER: OnceLock<bool> = OnceLock::new();
     *ANSWER.get_or_init(|| {
-        let Ok(btf) = Btf::from_vmlinux() else { return false };
+        let Ok(btf) = types() else { return false };
         !has_helper(&btf, "BPF_FUNC_ktime_get_coarse_ns")
     })
 }

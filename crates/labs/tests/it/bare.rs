@@ -51,6 +51,7 @@ fn refused(hide: &str, missing: &str, works: &str) -> Result<()> {
             "{arguments:?}: not one line with {missing:?} and {works:?}:\n{text}"
         );
         assert!(text.contains("hint: "), "{arguments:?}: no hint:\n{text}");
+        assert!(!text.contains("libbpf: "), "{arguments:?}: words of a library:\n{text}");
     }
     assert!(!output.exists(), "a recording of nothing");
     let check = hidden(hide, &["check"])?;
