@@ -61,10 +61,11 @@ fn make() -> Result<(), Box<dyn Error>> {
     };
     say_compiler(&clang, &version);
     fs::write(out.join(COMPILER), format!("clang {version}"))?;
+    // First: it takes least time, and needs libclang.
+    generate_wire(&out)?;
     for object in OBJECTS {
         compile(&clang, object, &out.join(format!("{}.bpf.o", object.name)))?;
     }
-    generate_wire(&out)?;
     generate_symbols(&out)?;
     generate_group_maps(&clang, &out)?;
     if env::var_os("IOWHY_GENERATE").is_some() {
