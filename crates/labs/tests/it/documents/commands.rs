@@ -10,7 +10,7 @@ pub struct PageCommand {
 }
 
 /// The programs whose commands are run.
-const PROGRAMS: &[&str] = &["iowhy", "make", "duckdb"];
+const PROGRAMS: &[&str] = &["iowhy", "make", "man", "duckdb", "apt"];
 
 /// All commands of a page, in its order. A query in a block of its own is one, too.
 pub fn commands(page: &str) -> Vec<PageCommand> {
@@ -29,8 +29,12 @@ pub fn commands(page: &str) -> Vec<PageCommand> {
         } else if is_code {
             let text = without_comment(line.trim_start_matches("$ "));
             is_open = text.starts_with("SELECT ") || text.starts_with("duckdb ");
-            if is_open || is_command(&text) {
+            if is_open {
                 found.push(PageCommand { line: at + 1, text });
+            } else {
+                // One after the other.
+                let parts = text.split("; ").filter(|part| is_command(part));
+                found.extend(parts.map(|part| PageCommand { line: at + 1, text: part.to_owned() }));
             }
         } else {
             let spans = line.split('`').skip(1).step_by(2);

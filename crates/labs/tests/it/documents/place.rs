@@ -51,6 +51,15 @@ const WATCHES: &[&str] =
 /// Commands that ask the recorder.
 const RECORDER: &[&str] = &["incidents", "history", "capture"];
 
+/// Targets of `make` that are named, and what runs each of them; `man` is run here.
+const TARGETS: &[(&str, &str)] = &[
+    ("demo", "scripts/test-readme"),
+    ("test", "scripts/test-readme --test"),
+    ("packages", "make test-packages"),
+];
+/// Where `make man` writes here.
+const MANUAL: &str = "manual";
+
 /// The directory, and the parts that need root.
 pub struct ReaderPlace {
     /// A writer, so that a short watch has a request on an idle machine. Ends first.
@@ -129,8 +138,12 @@ impl ReaderPlace {
         }
         let words: Vec<&str> = text.trim_start_matches("sudo ").split_whitespace().collect();
         let subject = words.get(1).copied().unwrap_or_default();
-        if words.first() == Some(&"make") {
-            return target(subject);
+        match words.first() {
+            Some(&"make") if subject == "man" => return self.manual(),
+            Some(&"make") => return target(subject),
+            Some(&"man") => return self.manual_page(subject),
+            Some(&"apt") => return Ok(Outcome::Skipped("scripts/test-readme runs it".to_owned())),
+            _ => {}
         }
         if subject == "daemon" && words.len() == 2 {
             return Ok(Outcome::Skipped("the tests `recorder` run it".to_owned()));
@@ -250,6 +263,26 @@ impl ReaderPlace {
         outcome(finish(shell)?, line)
     }
 
+    /// `make man`, of the program that is tested.
+    fn manual(&self) -> Result<Outcome> {
+        let mut script = Command::new(root().join("scripts/man"));
+        script.arg(iowhy::binary()?).arg(self.folder.path().join(MANUAL));
+        outcome(finish(script)?, "scripts/man")
+    }
+
+    /// A manual page, as `man` shows it.
+    fn manual_page(&self, name: &str) -> Result<Outcome> {
+        match self.manual()? {
+            Outcome::Ran => {}
+            other => return Ok(other),
+        }
+        let shown = format!(
+            "command -v man >&2 || exit {NO_PERMISSION}; \
+             MANPAGER=cat man --manpath={MANUAL}/man {name} | grep 'EXIT STATUS'"
+        );
+        self.shell(&shown)
+    }
+
     /// Commands about incidents, after the recorder has kept one.
     fn ask_recorder(&mut self, words: &[&str]) -> Result<Outcome> {
         if let Err(LabError::Missing { what, .. } | LabError::Unsupported { what, .. }) =
@@ -318,13 +351,14 @@ fn outcome(output: std::process::Output, what: &str) -> Result<Outcome> {
     })
 }
 
-/// A target that Makefile has; its script is another test's.
+/// A target of the Makefile that a script runs.
 fn target(name: &str) -> Result<Outcome> {
     let path = root().join("Makefile");
     let makefile = fs::read_to_string(path).context(|| "read Makefile".to_owned())?;
-    Ok(match makefile.contains(&format!("\n{name}: ## ")) {
-        true => Outcome::Skipped("scripts/test-readme and the release run targets".to_owned()),
-        false => Outcome::Failed("Makefile has no such target".to_owned()),
+    let runner = TARGETS.iter().find(|(target, _)| *target == name);
+    Ok(match runner.filter(|_| makefile.contains(&format!("\n{name}: ## "))) {
+        Some((_, runner)) => Outcome::Skipped(format!("{runner} runs it")),
+        None => Outcome::Failed("Makefile has no such target, or no test runs it".to_owned()),
     })
 }
 
