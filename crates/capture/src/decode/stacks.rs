@@ -23,6 +23,8 @@ const UNREAD: &str =
 
 /// Reasons why a user stack does not reach its root.
 const EARLY: &str = "ends early: the program uses no frame pointers";
+/// Why a user stack that reaches its root is not whole.
+const LEFT_OUT: &str = "callers are left out: the program uses no frame pointers";
 const NAMELESS: &str = "code without names: a stripped program, or a JIT without perf map";
 
 /// Methods by which a user stack was unwound.
@@ -203,7 +205,8 @@ impl SeenStacks {
         }
         self.kernel += usize::from(is_kernel);
         let (texts, reason) = self.name(origin, frames, out.names);
-        if let (StackOrigin::Walked(process), Some(EARLY | NAMELESS)) = (origin, reason) {
+        if let (StackOrigin::Walked(process), Some(EARLY | LEFT_OUT | NAMELESS)) = (origin, reason)
+        {
             self.copied.note_process(process);
         }
         let content = (origin.unwound_by(), reason, texts);
@@ -253,8 +256,19 @@ impl SeenStacks {
             }
         }
         let is_unread = functions.contains(&FrameName::Unread);
-        let reason = incomplete(origin, frames.len(), end);
+        let reason =
+            incomplete(origin, frames.len(), end).or_else(|| self.left_out(origin, frames));
         (texts, if is_unread { Some(UNREAD) } else { reason })
+    }
+
+    /// Why a walk that reaches its root is not the whole stack. On x86-64 code without frame
+    /// pointers uses the register for something else, and a walk ends there; on aarch64 it mostly
+    /// leaves it alone, and a walk goes on with an outer function's.
+    fn left_out(&self, origin: StackOrigin, frames: &[u64]) -> Option<&'static str> {
+        let StackOrigin::Walked(process) = origin else { return None };
+        let is_left_out =
+            cfg!(target_arch = "aarch64") && self.reader.leaves_out(process, frames) == Ok(true);
+        is_left_out.then_some(LEFT_OUT)
     }
 
     /// Adds the stacks that were dropped.
@@ -315,6 +329,8 @@ fn is_root(name: &str) -> bool {
         "__libc_start_main",
         "__libc_start_call_main",
         "start_thread",
+        // glibc's on aarch64, where clone calls it.
+        "thread_start",
         "clone",
         "__clone",
         "clone3",

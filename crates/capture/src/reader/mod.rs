@@ -195,6 +195,12 @@ impl FileAsker {
         answer
     }
 
+    /// Whether a walk along frame pointers, the innermost address first, has passed a function that
+    /// keeps none, as far as tables tell: it went on with its caller's, and left the caller out.
+    pub fn leaves_out(&self, process: u32, frames: &[u64]) -> Result<bool, Unanswered> {
+        self.ask(process, Lookup::LeavesOut(frames.to_vec()))
+    }
+
     /// Words of a process's memory.
     pub fn words(&self, process: u32, address: u64) -> Option<[u32; WORDS]> {
         self.ask(process, Lookup::Words { address }).ok().flatten()

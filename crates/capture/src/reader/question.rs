@@ -30,6 +30,9 @@ pub(super) enum Lookup {
         /// The stack from the stack pointer on, as base64.
         stack: String,
     },
+    /// Whether a walk along frame pointers has left out callers of one of these functions, the
+    /// innermost first: `bool`.
+    LeavesOut(Vec<u64>),
     /// The words at an address: `Option<[u32; WORDS]>`.
     Words {
         /// The address.

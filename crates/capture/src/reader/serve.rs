@@ -83,6 +83,10 @@ impl Tools {
                 let unwound = self.unwinder.unwind(process, registers, &bytes, allowance);
                 serde_json::to_value(unwound)
             }
+            Lookup::LeavesOut(frames) => {
+                let left_out = self.unwinder.leaves_out(process, frames, &mut self.allowance);
+                serde_json::to_value(left_out)
+            }
             Lookup::Words { address } => serde_json::to_value(words_at(process, *address)),
             Lookup::Arguments => serde_json::to_value(arguments_of(process)),
             Lookup::Settings { directories } => {

@@ -91,22 +91,46 @@ impl StackUnwinder {
         bytes: &[u8],
         allowance: &mut Allowance,
     ) -> Option<UnwoundStack> {
+        let unwound = self.of_process(process, registers.instruction, |found, tables| {
+            found.walk(registers, bytes, tables, allowance)
+        })?;
+        Some(unwound.unwrap_or(UnwoundStack { frames: Vec::new(), end: UnwindEnd::Lost }))
+    }
+
+    /// Whether a walk along frame pointers, the innermost address first, has passed a function that
+    /// keeps none: the register still held an outer function's, and the callers between are left
+    /// out. The innermost address is where the thread entered the kernel, the last one's caller
+    /// none.
+    pub fn leaves_out(&mut self, process: u32, frames: &[u64], allowance: &mut Allowance) -> bool {
+        let [innermost, passed @ .., _] = frames else { return false };
+        let left_out = self.of_process(process, *innermost, |found, tables| {
+            passed.iter().any(|address| found.passes_on(*address, tables, allowance))
+        });
+        left_out.flatten().unwrap_or(false)
+    }
+
+    /// Asks about a process; `None` if it has exited, `Some(None)` if the answer is a panic.
+    fn of_process<T>(
+        &mut self,
+        process: u32,
+        instruction: u64,
+        ask: impl FnOnce(&mut UnwoundProcess, &mut TablesOfFiles) -> T,
+    ) -> Option<Option<T>> {
         let known = self.processes.get(&process);
         let is_fresh = known.is_some_and(|known| {
-            known.read.elapsed() < FRESH && known.place(registers.instruction).is_some()
+            known.read.elapsed() < FRESH && known.place(instruction).is_some()
         });
         if !is_fresh {
             self.look(process);
         }
         let StackUnwinder { tables, processes } = self;
         let found = processes.get_mut(&process).filter(|found| !found.mappings.is_empty())?;
-        let walk = || found.walk(registers, bytes, tables, allowance);
         // A panic here is a hostile table's, and no reason to leave other processes alone.
-        let unwound = catch_unwind(AssertUnwindSafe(walk)).ok();
-        if unwound.is_none() {
+        let answer = catch_unwind(AssertUnwindSafe(|| ask(found, tables))).ok();
+        if answer.is_none() {
             self.processes.remove(&process);
         }
-        Some(unwound.unwrap_or(UnwoundStack { frames: Vec::new(), end: UnwindEnd::Lost }))
+        Some(answer)
     }
 
     /// Reads the mappings of a process. What is known of it is kept if they are the same.
@@ -171,6 +195,36 @@ impl UnwoundProcess {
         let after = self.mappings.partition_point(|(mapping, _)| mapping.start <= address);
         let place = after.checked_sub(1)?;
         self.mappings.get(place).filter(|(mapping, _)| address < mapping.end).map(|_| place)
+    }
+
+    /// Whether the function that is returned to at an address leaves the frame pointer's register
+    /// as its caller had it, by its table. Unwinds it from an invented frame, of which everything
+    /// that is read is another value.
+    fn passes_on(
+        &mut self,
+        return_address: u64,
+        tables: &mut TablesOfFiles,
+        allowance: &mut Allowance,
+    ) -> bool {
+        const STACK: u64 = 0x10_0000;
+        const FRAME: u64 = STACK + 0x1000;
+        const READ: u64 = FRAME + 0x1000;
+        let Some(address) = FrameAddress::from_return_address(return_address) else {
+            return false;
+        };
+        if self.kind(address.address_for_lookup(), tables, allowance) != Some(CodeKind::Covered) {
+            return false;
+        }
+        let invented = CopiedRegisters {
+            instruction: return_address,
+            stack_pointer: STACK,
+            frame_pointer: FRAME,
+            link: READ,
+        };
+        let mut regs = native(&invented, u64::MAX);
+        let mut read = |_| Ok(READ);
+        let next = self.unwinder.unwind_frame(address, &mut regs, &mut self.cache, &mut read);
+        matches!(next, Ok(Some(_))) && frame_pointer(&regs) == FRAME
     }
 
     fn walk(

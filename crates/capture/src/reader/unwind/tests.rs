@@ -97,6 +97,33 @@ fn can_run() -> bool {
 }
 
 #[test]
+fn a_function_without_frame_pointer_is_seen_in_its_table() {
+    if !can_run() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    for (option, leaves_out) in [("-fomit-frame-pointer", true), ("-fno-omit-frame-pointer", false)]
+    {
+        let program = compile(&directory, &[option]);
+        let stopped = StoppedProgram::start(&program, "plain");
+        let unwound = stopped.unwound();
+        let is_main = |frame: &&u64| {
+            let main = stopped.functions[5];
+            (main..main + MOST_OF_FUNCTION).contains(*frame)
+        };
+        let main = unwound.frames.iter().find(is_main).unwrap();
+        // From the innermost to main, as a walk has them: addresses that are returned to.
+        let walked = unwound.frames.iter().map(|frame| frame + 1);
+        let walked: Vec<u64> = walked.take_while(|frame| *frame <= main + 1).collect();
+        assert!(walked.len() > 3, "{:x?}", unwound.frames);
+        let mut unwinder = StackUnwinder::default();
+        let mut allowance = Allowance::default();
+        let found = unwinder.leaves_out(stopped.child.id(), &walked, &mut allowance);
+        assert_eq!(found, leaves_out, "{option}: {walked:x?}");
+    }
+}
+
+#[test]
 fn stacks_without_frame_pointers_lead_to_their_beginning() {
     if !can_run() {
         return;
