@@ -2,7 +2,7 @@
 //!
 //! What does not belong here: the kernels (see [`super::kernel`]).
 
-use crate::{LabError, Result, iowhy};
+use crate::{LabError, Result, command, iowhy};
 use std::path::PathBuf;
 
 /// The suffix of kernel lines for aarch64: `6.1-arm64`.
@@ -68,13 +68,28 @@ impl Architecture {
         match self {
             Architecture::X86_64 => iowhy::binary(),
             Architecture::Aarch64 => {
-                std::env::var_os("IOWHY_BIN_ARM64").map(PathBuf::from).ok_or_else(|| {
-                    LabError::missing(
-                        "iowhy for aarch64",
-                        "set IOWHY_BIN_ARM64 to what scripts/cross prints",
-                    )
-                })
+                named("IOWHY_BIN_ARM64", "iowhy for aarch64", "what scripts/cross prints")
             }
         }
     }
+
+    /// The compiler of C programs for such a guest. `IOWHY_CC_ARM64` names that for aarch64.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn compiler(self) -> Result<PathBuf> {
+        match self {
+            Architecture::X86_64 => command::find("gcc"),
+            Architecture::Aarch64 => {
+                named("IOWHY_CC_ARM64", "a C compiler for aarch64", "the path of scripts/cross-cc")
+            }
+        }
+    }
+}
+
+/// The program that a variable names.
+fn named(variable: &str, what: &str, value: &str) -> Result<PathBuf> {
+    std::env::var_os(variable)
+        .map(PathBuf::from)
+        .ok_or_else(|| LabError::missing(what, format!("set {variable} to {value}")))
 }

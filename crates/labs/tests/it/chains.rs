@@ -9,6 +9,7 @@ use iowhy_labs::devices::{
 };
 use iowhy_labs::error::Context;
 use iowhy_labs::scratch::Scratch;
+use iowhy_labs::vm::Architecture;
 use iowhy_labs::workload::Workload;
 use iowhy_labs::{LabError, Result, command, fio, machine, process};
 use libtest_mimic::Trial;
@@ -105,10 +106,26 @@ pub fn compiled_with(name: &str, as_name: &str, options: &[&str]) -> Result<Path
     if is_guest() && program.exists() {
         return Ok(program);
     }
-    let mut gcc = Command::new(command::find("gcc")?);
-    gcc.args(options).args(["-pthread", "-o"]).arg(&program).arg(source(name));
-    command::output_of(gcc)?;
+    compile(Architecture::X86_64, name, options, &program)?;
     Ok(program)
+}
+
+/// The same for a guest's processor. One test has programs for two.
+pub fn compiled_for(
+    architecture: Architecture,
+    name: &str,
+    as_name: &str,
+    options: &[&str],
+) -> Result<PathBuf> {
+    let program = made(&format!("{as_name}-{}", architecture.debian()));
+    compile(architecture, name, options, &program)?;
+    Ok(program)
+}
+
+fn compile(architecture: Architecture, name: &str, options: &[&str], program: &Path) -> Result<()> {
+    let mut compiler = Command::new(architecture.compiler()?);
+    compiler.args(options).args(["-pthread", "-o"]).arg(program).arg(source(name));
+    command::output_of(compiler).map(drop)
 }
 
 fn c(mode: &'static str) -> Result<Program> {
@@ -173,7 +190,7 @@ fn record(scratch: &Scratch, pid: u32, options: &[&str]) -> Result<Recording> {
 }
 
 /// The paths that lead through threads with these names, the first to the last.
-fn paths<'a>(recording: &'a Recording, threads: &[&str]) -> Vec<&'a [WaitChain]> {
+pub fn paths<'a>(recording: &'a Recording, threads: &[&str]) -> Vec<&'a [WaitChain]> {
     let same = |a: &WaitChain, b: &WaitChain| (a.chain_id, a.path) == (b.chain_id, b.path);
     let is_wanted = |path: &&[WaitChain]| {
         let digit = |letter: char| letter.is_ascii_digit();
@@ -292,7 +309,7 @@ fn expect_moving(recording: &Recording, threads: &[&str]) {
 }
 
 /// The chains as a person reads them, for a test that fails.
-fn shown(recording: &Recording) -> BTreeSet<String> {
+pub fn shown(recording: &Recording) -> BTreeSet<String> {
     let same = |a: &WaitChain, b: &WaitChain| (a.chain_id, a.path) == (b.chain_id, b.path);
     let show = |path: &[WaitChain]| {
         let names = path.iter().map(|row| recording.text(row.thread).to_owned());

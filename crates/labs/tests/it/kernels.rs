@@ -87,6 +87,7 @@ fn tests_on(name: &str) -> Vec<Trial> {
     let small = [
         test("small_check", small_check::reads),
         test("small_check_of_causes", small_check::causes),
+        test("small_check_of_programs", small_check::programs),
     ];
     if name.ends_with(ARM64_SUFFIX) {
         return small.into();

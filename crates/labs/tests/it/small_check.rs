@@ -1,7 +1,10 @@
-//! Checks for every kernel and processor, in two short guests: each read and its wait, and the
-//! causes, owners, files, calls and stacks of three simple programs.
+//! Checks for every kernel and processor, in three short guests: each read and its wait; the
+//! causes, owners, files, calls and stages of three simple programs; stacks, and two of the
+//! documents' investigations.
 //!
 //! What does not belong here: the kernels, and features of some of them (see [`crate::kernels`]).
+
+mod programs;
 
 use crate::kernels::{eprint_line, expect_declared, recording, succeeded};
 use crate::recording::Recording;
@@ -15,6 +18,8 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
+
+pub use programs::programs;
 
 /// The time that one guest may take: an emulated one on a host that builds meanwhile.
 const PATIENCE: Duration = Duration::from_secs(400);
@@ -95,7 +100,7 @@ pub fn causes(kernel: Kernel) -> Result<()> {
     flushes(&json(&outcome, "flushed.json")?)
 }
 
-fn json(outcome: &GuestOutcome, name: &str) -> Result<Value> {
+pub fn json(outcome: &GuestOutcome, name: &str) -> Result<Value> {
     let path = outcome.out().join(name);
     let text = std::fs::read_to_string(&path).context(|| format!("read {}", path.display()))?;
     serde_json::from_str(&text).context(|| format!("understand {}", path.display()))

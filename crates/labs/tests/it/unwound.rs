@@ -17,6 +17,10 @@ use std::time::Duration;
 const WRITES_PER_SECOND: u64 = 40;
 /// The program's name, as a process.
 const NAME: &str = "unwound-c";
+/// The compiler's options for a program without frame pointers, and for one with them.
+pub const NO_FRAME_POINTERS: &[&str] = &["-O2", "-fomit-frame-pointer"];
+pub const FRAME_POINTERS: &[&str] =
+    &["-O2", "-fno-omit-frame-pointer", "-mno-omit-leaf-frame-pointer", "-static"];
 
 pub fn tests() -> Vec<Trial> {
     vec![
@@ -57,13 +61,17 @@ fn shown(recording: &Recording, stacks: &[&Stack]) -> String {
     stacks.iter().map(line).collect()
 }
 
-/// Long waits and requests have complete stacks.
 fn without() -> Result<()> {
-    let recording = watch(&["-O2", "-fomit-frame-pointer"], NAME)?;
-    let stacks = stacks_of(&recording, NAME);
+    expect_by_tables(&watch(NO_FRAME_POINTERS, NAME)?, NAME);
+    Ok(())
+}
+
+/// Long waits and requests have complete stacks.
+pub fn expect_by_tables(recording: &Recording, name: &str) {
+    let stacks = stacks_of(recording, name);
     let by_tables = |stack: &&&Stack| recording.text(stack.unwound_by) == ".eh_frame";
     let unwound: Vec<&Stack> = stacks.iter().filter(by_tables).copied().collect();
-    let text = shown(&recording, &stacks);
+    let text = shown(recording, &stacks);
     assert!(!unwound.is_empty(), "none by .eh_frame:\n{text}");
     assert!(unwound.iter().all(|stack| stack.complete), "{text}");
     let leads_to_main = |stack: &&Stack| {
@@ -75,21 +83,23 @@ fn without() -> Result<()> {
     assert!(unwound.iter().any(leads_to_main), "no complete stack to main:\n{text}");
     let complete: BTreeSet<u64> = unwound.iter().map(|stack| stack.stack_id).collect();
     let is_complete = |id: Option<u64>| id.is_some_and(|id| complete.contains(&id));
-    let own = recording.waits.iter().filter(|wait| recording.text(wait.process) == NAME);
+    let own = recording.waits.iter().filter(|wait| recording.text(wait.process) == name);
     let mut long = own.filter(|wait| wait.duration_ns >= 10_000_000);
     assert!(long.any(|wait| is_complete(wait.user_stack_id)), "no long wait has one:\n{text}");
     assert!(recording.requests.iter().any(|request| is_complete(request.user_stack_id)), "{text}");
+}
+
+fn with() -> Result<()> {
+    let name = "unwound-fp";
+    expect_by_frame_pointers(&watch(FRAME_POINTERS, name)?, name);
     Ok(())
 }
 
 /// If the program keeps frame pointers, they lead to the beginning of its thread. The C library
 /// keeps none, so main's stack ends early in it.
-fn with() -> Result<()> {
-    let name = "unwound-fp";
-    let options = ["-O2", "-fno-omit-frame-pointer", "-mno-omit-leaf-frame-pointer", "-static"];
-    let recording = watch(&options, name)?;
-    let stacks = stacks_of(&recording, name);
-    let text = shown(&recording, &stacks);
+pub fn expect_by_frame_pointers(recording: &Recording, name: &str) {
+    let stacks = stacks_of(recording, name);
+    let text = shown(recording, &stacks);
     let is_walked = |stack: &&Stack| {
         let frames = recording.frames(Some(stack.stack_id));
         let is_whole = stack.complete && frames.contains(&"writes_at_depth");
@@ -103,7 +113,6 @@ fn with() -> Result<()> {
         unwound.all(|unwound| recording.text(unwound.unwound_by) == "frame pointers"),
         "{text}"
     );
-    Ok(())
 }
 
 /// A goroutine's stack is complete, also if the program has no symbols, and only tables of its C
