@@ -128,8 +128,8 @@ fn account(page: &mut String, measured: &CostMeasured) -> std::fmt::Result {
     let size = account.binary as f64 / 1e6;
     writeln!(
         page,
-        "| size of the binary | {size:.1} MB | at most 15 MB: {} |",
-        at_most(size, 15.0)
+        "| size of the binary | {size:.1} MB | at most 16 MB: {} |",
+        at_most(size, 16.0)
     )?;
     if let Some(first) = account.first_record_ms.get(account.first_record_ms.len() / 2) {
         writeln!(
