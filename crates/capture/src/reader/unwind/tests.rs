@@ -50,15 +50,17 @@ impl StoppedProgram {
         unwinder.unwind(self.child.id(), &self.registers, &self.stack, &mut allowance).unwrap()
     }
 
+    /// The program's own function at an address.
+    fn name(&self, frame: u64) -> Option<&'static str> {
+        let known = self.functions.iter().zip(FUNCTIONS);
+        let before = known.filter(|(start, _)| **start <= frame).max_by_key(|(start, _)| **start);
+        before.filter(|(start, _)| frame - *start < MOST_OF_FUNCTION).map(|(_, name)| name)
+    }
+
     /// The program's own functions in a stack, without repetitions.
     fn names(&self, unwound: &UnwoundStack) -> Vec<&'static str> {
-        let name = |frame: &u64| {
-            let known = self.functions.iter().zip(FUNCTIONS);
-            let before =
-                known.filter(|(start, _)| *start <= frame).max_by_key(|(start, _)| **start);
-            before.filter(|(start, _)| frame - *start < MOST_OF_FUNCTION).map(|(_, name)| name)
-        };
-        let mut names: Vec<_> = unwound.frames.iter().filter_map(name).collect();
+        let mut names: Vec<_> =
+            unwound.frames.iter().filter_map(|frame| self.name(*frame)).collect();
         // Beyond these is the C library, which follows directly in a static program.
         let root = names.iter().position(|name| ["main", "thread"].contains(name));
         names.truncate(root.map_or(names.len(), |root| root + 1));
@@ -107,14 +109,10 @@ fn a_function_without_frame_pointer_is_seen_in_its_table() {
         let program = compile(&directory, &[option]);
         let stopped = StoppedProgram::start(&program, "plain");
         let unwound = stopped.unwound();
-        let is_main = |frame: &&u64| {
-            let main = stopped.functions[5];
-            (main..main + MOST_OF_FUNCTION).contains(*frame)
-        };
-        let main = unwound.frames.iter().find(is_main).unwrap();
+        let main = |frame: &u64| stopped.name(*frame) == Some("main");
+        let main = unwound.frames.iter().position(main).unwrap();
         // From the innermost to main, as a walk has them: addresses that are returned to.
-        let walked = unwound.frames.iter().map(|frame| frame + 1);
-        let walked: Vec<u64> = walked.take_while(|frame| *frame <= main + 1).collect();
+        let walked: Vec<u64> = unwound.frames[..=main].iter().map(|frame| frame + 1).collect();
         assert!(walked.len() > 3, "{:x?}", unwound.frames);
         let mut unwinder = StackUnwinder::default();
         let mut allowance = Allowance::default();
