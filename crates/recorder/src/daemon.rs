@@ -35,7 +35,7 @@ use iowhy_capture::live::{LiveWatch, WatchOptions};
 use iowhy_capture::plan::RingSize;
 use iowhy_capture::priority::RaisedPriority;
 use iowhy_capture::sampler::Sampling;
-use iowhy_core::diagnosis::Finding;
+use iowhy_core::diagnosis::{Finding, IncidentStart};
 use iowhy_core::model::Names;
 use iowhy_core::source::{Batch, Progress, Source};
 use open_incident::OpenIncident;
@@ -49,8 +49,6 @@ use std::sync::mpsc::Receiver;
 use std::time::Duration;
 use writing::WriterWatch;
 
-/// The cause that a device hangs.
-const HUNG: &str = "hung-io";
 const SECOND_NS: u64 = 1_000_000_000;
 /// The interval of reading counters of processes and cgroups, in seconds: two readings a window.
 const PROCESSES_EVERY_S: u32 = 5;
@@ -328,8 +326,9 @@ impl Daemon<'_> {
             self.follow(watch, trigger)?;
         }
         for (trigger, finding) in self.triggers.findings(diagnosis) {
-            if trigger.key.cause == HUNG && !self.is_in_flight(watch, &trigger.key.device, finding)
-            {
+            let start = finding.rule().map(|rule| rule.incident);
+            let is_in_question = start == Some(IncidentStart::InFlight);
+            if is_in_question && !self.is_in_flight(watch, &trigger.key.device, finding) {
                 continue;
             }
             self.follow(watch, trigger)?;

@@ -3,6 +3,7 @@
 use super::claims::Claims;
 use super::facts::{Facts, Gain, OtherWork, Waited, device_time_ns};
 use super::place::Place;
+use super::rule::Rule;
 use super::subject::Subject;
 use super::words;
 use crate::analysis::summary::patterns::WaitGroup;
@@ -468,15 +469,15 @@ impl Finding {
         }
     }
 
+    /// Returns the rule that it is of.
+    pub fn rule(&self) -> Option<&'static Rule> {
+        super::rule_of(self.cause)
+    }
+
     /// Adds what is the same for every rule: the severity from what is lost, the confidence from
     /// what the watch has lost.
-    pub(super) fn complete(
-        mut self,
-        (cause, place): (&'static str, Place),
-        layer: FindingLayer,
-        facts: &Facts<'_>,
-    ) -> Finding {
-        (self.cause, self.layer, self.place) = (cause, layer, place);
+    pub(super) fn complete(mut self, of: &Rule, layer: FindingLayer, facts: &Facts<'_>) -> Finding {
+        (self.cause, self.layer, self.place) = (of.cause, layer, of.place);
         if self.claims.is_empty() {
             self.claims = self.usual_claims(facts);
         }

@@ -1,9 +1,9 @@
-//! Suspects that are not the cause: processes with much I/O that no thread waits for, and limits
-//! that a volume denies.
+//! Suspects that are not the cause: processes with much I/O that no thread waits for, and what
+//! rules suspect and the data refutes.
 
 use super::facts::Facts;
 use super::finding::Finding;
-use super::rules::provider_cap;
+use super::rules;
 use super::words;
 use crate::analysis::summary::DeviceSummary;
 
@@ -21,7 +21,8 @@ pub(super) fn red_herrings(facts: &Facts<'_>, findings: &[Finding]) -> Vec<Strin
         let worst = findings.iter().filter(|finding| finding.severity == first.severity);
         worst.map(|worst| worst.subject.device.as_deref()).any(|it| it == Some(device))
     };
-    let mut sentences: Vec<String> = provider_cap::refuted(facts);
+    let refuted = rules::ALL.iter().map(|rule| (rule.refuted)(facts));
+    let mut sentences: Vec<String> = refuted.flatten().collect();
     sentences.truncate(MOST);
     for device in facts.devices() {
         if is_guilty(&device.device) || sentences.len() == MOST {

@@ -51,7 +51,7 @@ use serde::Serialize;
 
 pub use facts::Gain;
 pub use finding::{Confidence, Evidence, Finding, FindingLayer, Severity};
-pub use rule::{LeastData, Rule};
+pub use rule::{IncidentStart, LeastData, Picture, Rule};
 pub use subject::Subject;
 
 /// The diagnosis of a watch.
@@ -167,9 +167,8 @@ pub fn diagnose(summary: &Summary) -> Diagnosis {
 impl Diagnosis {
     /// Adds the findings of a rule that matter; without one its cause is not detected.
     fn take(&mut self, findings: Vec<Finding>, rule: &Rule, facts: &Facts<'_>) {
-        let of = (rule.cause, rule.place);
         let complete =
-            findings.into_iter().map(|finding| finding.complete(of, FindingLayer::Cause, facts));
+            findings.into_iter().map(|finding| finding.complete(rule, FindingLayer::Cause, facts));
         let complete = complete.map(|complete| captures::adapted(complete, facts.summary()));
         self.findings.extend(complete.filter(Finding::matters));
     }

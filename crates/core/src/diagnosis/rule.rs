@@ -55,6 +55,39 @@ pub struct Rule {
     pub trial: Option<&'static str>,
     /// The least of a capture from which it is judged.
     pub least: LeastData,
+    /// What shows it best.
+    pub picture: Picture,
+    /// Which of its findings begin an incident.
+    pub incident: IncidentStart,
+    /// Whether a reproduction needs its wait chain: threads behind one that does I/O.
+    pub is_convoy: bool,
+    /// Suspicions of it that the data refutes, a sentence each.
+    pub(super) refuted: fn(&Facts<'_>) -> Vec<String>,
+}
+
+impl Rule {
+    /// What a rule has where it says nothing else: a rate, a share or a mean of requests with their
+    /// times, which no setting takes away.
+    pub(super) const USUAL: Rule = Rule {
+        cause: "",
+        title: "",
+        mechanism: "",
+        changes: "",
+        judge: |_| RuleVerdict::Clear,
+        needs: &[],
+        place: Place::Pattern,
+        trial: None,
+        least: LeastData::RATE,
+        picture: Picture::Waits,
+        incident: IncidentStart::Always,
+        is_convoy: false,
+        refuted: |_| Vec::new(),
+    };
+
+    /// Returns it as one that acts elsewhere, where other data than requests shows it.
+    pub(super) const fn placed(self, place: Place) -> Rule {
+        Rule { place, ..self }
+    }
 }
 
 /// What a capture must hold at least for a cause to be judged. Data of counters and live watches
@@ -84,24 +117,49 @@ impl LeastData {
     }
 }
 
-/// Returns the first of an optional part of a rule.
-pub(super) const fn first(parts: &[&'static str]) -> Option<&'static str> {
-    match parts {
-        [] => None,
-        [first, ..] => Some(*first),
+/// The picture that shows a cause best.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Picture {
+    /// Where threads waited over time.
+    Waits,
+    /// Bytes over time.
+    Bytes,
+    /// Requests over time with the rate at which they stayed flat; bytes where they did not.
+    Limit,
+    /// Latencies over time, or their two modes.
+    Heat,
+    /// The same; a histogram of them is the point of the finding.
+    Tail,
+    /// The wait chain.
+    Chain,
+}
+
+impl Picture {
+    /// Returns its name.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Picture::Waits => "waits",
+            Picture::Bytes => "bytes",
+            Picture::Limit => "limit",
+            Picture::Heat => "heat",
+            Picture::Tail => "tail",
+            Picture::Chain => "chain",
+        }
     }
 }
 
-/// Returns the part of a rule that says how much data it needs, or the usual.
-pub(super) const fn least(parts: &[LeastData]) -> LeastData {
-    match parts {
-        [] => LeastData::RATE,
-        [.., last] => *last,
-    }
+/// Which of its findings begin an incident of the flight recorder, if they are severe enough.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum IncidentStart {
+    /// All.
+    Always,
+    /// Those of a request that has ended, or that the kernel still has: its end may not have been
+    /// seen.
+    InFlight,
 }
 
-/// The rule of a file under `rules/`, whose function is `judge`. `needs`, `trial` and `least` are
-/// optional; without the last one it judges a rate, a share or a mean.
+/// The rule of a file under `rules/`, whose function is `judge`. What stands behind `place` is
+/// optional, in this order; without it, it is that of [`Rule::USUAL`].
 macro_rules! rule {
     (
         $cause:literal, $title:literal, $mechanism:literal, $changes:literal
@@ -109,6 +167,10 @@ macro_rules! rule {
         $(, needs: [$($need:ident),+ $(,)?])?
         $(, trial: $trial:literal)?
         $(, least: $least:expr)?
+        $(, picture: $picture:ident)?
+        $(, incident: $incident:ident)?
+        $(, convoy: $convoy:literal)?
+        $(, refuted: $refuted:ident)?
         $(,)?
     ) => {
         /// The rule.
@@ -118,10 +180,15 @@ macro_rules! rule {
             mechanism: $mechanism,
             changes: $changes,
             judge: |facts| judge(facts).unwrap_or_else(|missing| missing.into()),
-            needs: &[$($($crate::diagnosis::needs::Need::$need),+)?],
             place: $crate::diagnosis::place::Place::$place,
-            trial: $crate::diagnosis::rule::first(&[$($trial)?]),
-            least: $crate::diagnosis::rule::least(&[$($least)?]),
+            $(needs: &[$($crate::diagnosis::needs::Need::$need),+],)?
+            $(trial: Some($trial),)?
+            $(least: $least,)?
+            $(picture: $crate::diagnosis::rule::Picture::$picture,)?
+            $(incident: $crate::diagnosis::rule::IncidentStart::$incident,)?
+            $(is_convoy: $convoy,)?
+            $(refuted: $refuted,)?
+            ..$crate::diagnosis::Rule::USUAL
         };
     };
 }

@@ -24,7 +24,7 @@ use crate::streams::{LoadStreams, ScanTally, StreamKey};
 use from_stream::JobContext;
 use iowhy_core::analysis::Summary;
 use iowhy_core::analysis::summary::ChainRow;
-use iowhy_core::diagnosis::Diagnosis;
+use iowhy_core::diagnosis::{Diagnosis, Finding};
 use iowhy_core::fidelity::WatchFigures;
 use iowhy_core::model::environment::Device;
 use iowhy_core::model::{Environment, Metric, Name, Names};
@@ -365,7 +365,8 @@ fn matters(context: &PlanContext<'_>, stream: &LoadStream) -> bool {
 
 /// The wait chain behind a lock, if that was found to be a cause and the program has it.
 fn convoy<'a>(source: &PlanSource<'a>, program: &str) -> Option<&'a ChainRow> {
-    let found = source.diagnosis.findings.iter().any(|finding| finding.cause == "lock-behind-io");
+    let mut rules = source.diagnosis.findings.iter().filter_map(Finding::rule);
+    let found = rules.any(|rule| rule.is_convoy);
     let rows = &source.summary.chains.as_ref()?.rows;
     let own = |row: &&ChainRow| row.steps.iter().any(|step| step.process == program);
     rows.iter().filter(|_| found).filter(own).max_by_key(|row| row.time_ns)

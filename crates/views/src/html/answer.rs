@@ -144,12 +144,13 @@ fn one(
         |text: &Option<String>| text.as_deref().map(|text| escape(text, style).into_owned());
     let (device, process) = (shown(&subject.device), shown(&subject.process));
     let file = shown(&subject.file);
+    let picture = finding.rule().map(|rule| rule.picture.word());
     let is_small = finding.severity == Severity::Info;
     // The page's heading is the first finding's sentence.
     let is_above = is_heading && number == 1 && !is_small;
     html! {
         article.finding .{(finding.severity.word())} data-cause=(finding.cause)
-            data-device=[device] data-process=[process] data-file=[file] {
+            data-picture=[picture] data-device=[device] data-process=[process] data-file=[file] {
             details open[!is_small] {
                 summary {
                     span.badge { (finding.severity.word()) }

@@ -17,13 +17,11 @@ use crate::style::{Paint, Style};
 use header::Note;
 use iowhy_core::analysis::Summary;
 use iowhy_core::analysis::summary::{ClassRow, DeviceSummary};
-use iowhy_core::diagnosis::Diagnosis;
+use iowhy_core::diagnosis::{Diagnosis, Finding, Picture};
 use why::LineLimits;
 
 /// Maximum number of lines of the first screen.
 pub const LINES: usize = 40;
-/// The cause that is about a few slow requests among many.
-const TAIL: &str = "device-slow-tail";
 /// The least share of the blocked time of a class that always has a row. Chosen.
 const LARGE_CLASS: f64 = 0.1;
 /// Width of the labels of the last lines, columns.
@@ -74,8 +72,8 @@ impl Detail {
     /// The least that a page may show. The histogram is the point of a finding about a few slow
     /// requests.
     fn least(diagnosis: &Diagnosis) -> Detail {
-        let is_tail = diagnosis.findings.first().is_some_and(|finding| finding.cause == TAIL);
-        Detail { histograms: usize::from(is_tail), ..LEAST }
+        let picture = diagnosis.findings.first().and_then(Finding::rule).map(|rule| rule.picture);
+        Detail { histograms: usize::from(picture == Some(Picture::Tail)), ..LEAST }
     }
 
     /// Returns the limits, the least important first.

@@ -9,22 +9,8 @@ import { chainDiagram } from "./graphs";
 import { LATENCY_BINS, OPERATIONS, binFrom, binOf, namesOf, sumsOf, type Sums } from "./sums";
 import { usedBins } from "./contents";
 
-type Kind = "bytes" | "heat" | "waits" | "chain" | "rate";
-
-/** What shows a cause best; all others show where threads waited. */
-const KINDS: Record<string, Kind> = {
-  "cgroup-throttle": "bytes", "provider-cap": "bytes", "burst-credits": "bytes", "checkpoint-burst": "bytes",
-  "writeback-burst": "bytes", "dirty-throttle": "bytes", "write-cliff": "bytes", "bulk-scan": "bytes",
-  "readahead-waste": "bytes", "raid-resync": "bytes", "discard-storm": "bytes", "page-cache-thrash": "bytes",
-  "log-flood": "bytes", "image-pull": "bytes", "noisy-neighbour": "bytes", "temp-file-churn": "bytes",
-  "device-slow-tail": "heat", "metadata-scan": "heat", "hung-io": "heat", "multipath-failover": "heat",
-  "serial-reads": "heat", "first-touch": "heat", "tag-starvation": "heat", "small-writes": "heat",
-  "scheduler-overhead": "heat", "flush-cost": "heat", "fsync-heavy": "heat", "misaligned-rmw": "heat",
-  "lock-behind-io": "chain", "gc-log-stall": "chain",
-};
-
-/** Causes that are limits: where requests per second stayed flat at a round number, that is shown. */
-const LIMITS = new Set(["cgroup-throttle", "provider-cap", "burst-credits"]);
+/** What shows a finding best, as its rule says (core/src/diagnosis/rule.rs); all others show where threads waited. */
+type Picture = "bytes" | "limit" | "heat" | "tail" | "chain" | "waits";
 
 const [WIDTH, HEIGHT] = [340, 120];
 
@@ -41,8 +27,7 @@ export function illustrate(side: Side, index: number): void {
 }
 
 function pictureOf(side: Side, data: DOMStringMap): HTMLElement | null {
-  const cause = data["cause"] ?? "";
-  const kind = KINDS[cause] ?? "waits";
+  const kind = (data["picture"] ?? "waits") as Picture;
   const [chain, isOwn] = chainOf(side.chains, data);
   if (kind === "chain" && chain) {
     const words = isOwn ? `${time(chain.time_ns)} in this wait chain` : `${time(chain.time_ns)} in the longest wait chain`;
@@ -56,16 +41,18 @@ function pictureOf(side: Side, data: DOMStringMap): HTMLElement | null {
   const of = device === undefined ? "all devices" : device;
   const any = sums.total.count > 0;
   const limits = side.limits.filter((it) => it.device === device);
-  if (LIMITS.has(cause) && limits.length > 0 && any) {
+  // A limit: where requests per second stayed flat at a round number, that is shown.
+  if (kind === "limit" && limits.length > 0 && any) {
     return drawn(`requests per second of ${of} over time,`, (to) => rateOf(to, sums, limits));
   }
+  const isHeat = kind === "heat" || kind === "tail";
   const modes = side.modes.find((it) => it.device === device);
-  if (kind === "heat" && modes && any) {
+  if (isHeat && modes && any) {
     filter.names.operation = modes.operation;
     return drawn(`latency of ${modes.operation}s of ${of}: how many took how long,`, (to) => modesOf(to, sumsOf(side, filter), modes));
   }
-  if (kind === "bytes" && any) return drawn(`bytes per second of ${of} over time, up to`, (to) => bytesOf(to, sums));
-  if (kind === "heat" && any) return drawn(`latency of requests of ${of} over time,`, (to) => heatOf(to, sums));
+  if ((kind === "bytes" || kind === "limit") && any) return drawn(`bytes per second of ${of} over time, up to`, (to) => bytesOf(to, sums));
+  if (isHeat && any) return drawn(`latency of requests of ${of} over time,`, (to) => heatOf(to, sums));
   if (sums.waits.length === 0) return any ? drawn(`latency of requests of ${of} over time,`, (to) => heatOf(to, sums)) : null;
   return drawn(`threads blocked over time on ${of}:`, (to) => waitsOf(to, sums));
 }

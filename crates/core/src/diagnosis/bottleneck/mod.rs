@@ -26,9 +26,7 @@ mod tests;
 
 use super::facts::Facts;
 use super::finding::{Finding, FindingLayer};
-use super::needs::Need;
-use super::place::Place;
-use super::rule::{Judged, LeastData, Rule, RuleVerdict};
+use super::rule::{Judged, Rule, RuleVerdict};
 use crate::analysis::summary::ChainRow;
 use kind::BottleneckKind;
 
@@ -86,23 +84,28 @@ pub const ALL: &[Rule] = &[
         "The waits are short, or no memory limit is reached.",
         |facts| wait(facts, BottleneckKind::Memory),
     ),
-    rule(
-        "blocked-unknown",
-        "threads are blocked on storage in an unknown place",
-        "The kernel reports that these threads sleep for storage; the call and the kernel \
-         functions that they wait in are not in the data.",
-        "A recording with kernel stacks names the functions.",
-        |facts| wait(facts, BottleneckKind::Unknown),
-    ),
-    rule(
-        "device-saturated",
-        "saturated device",
-        "If a device always has more requests in flight than it serves in parallel, every further \
-         request waits for those ahead of it.",
-        "The device can serve more requests in parallel than it gets: busy is not its limit.",
-        saturated::judge,
-    ),
+    BLOCKED_UNKNOWN,
+    DEVICE_SATURATED,
 ];
+
+/// Waits of which the call and the kernel's functions are not known.
+pub(super) const BLOCKED_UNKNOWN: Rule = rule(
+    "blocked-unknown",
+    "threads are blocked on storage in an unknown place",
+    "The kernel reports that these threads sleep for storage; the call and the kernel \
+     functions that they wait in are not in the data.",
+    "A recording with kernel stacks names the functions.",
+    |facts| wait(facts, BottleneckKind::Unknown),
+);
+/// A device that is at its limit, with or without waits for it.
+pub(super) const DEVICE_SATURATED: Rule = rule(
+    "device-saturated",
+    "saturated device",
+    "If a device always has more requests in flight than it serves in parallel, every further \
+     request waits for those ahead of it.",
+    "The device can serve more requests in parallel than it gets: busy is not its limit.",
+    saturated::judge,
+);
 
 /// Returns a bottleneck as a rule, so that it is judged and explained like one.
 const fn rule(
@@ -112,9 +115,7 @@ const fn rule(
     changes: &'static str,
     judge: fn(&Facts<'_>) -> RuleVerdict,
 ) -> Rule {
-    let needs: &[Need] = &[];
-    let (place, trial) = (Place::Pattern, None);
-    Rule { cause, title, mechanism, changes, judge, needs, place, trial, least: LeastData::RATE }
+    Rule { cause, title, mechanism, changes, judge, ..Rule::USUAL }
 }
 
 fn wait(facts: &Facts<'_>, kind: BottleneckKind) -> RuleVerdict {
@@ -130,9 +131,8 @@ fn wait(facts: &Facts<'_>, kind: BottleneckKind) -> RuleVerdict {
 /// Returns where threads wait, for each kind of call and each device; a kind that the data cannot
 /// show is not a bottleneck.
 pub(super) fn findings(facts: &Facts<'_>) -> Vec<Finding> {
-    let complete = |rule: &Rule, finding: Finding| {
-        finding.complete((rule.cause, rule.place), FindingLayer::Bottleneck, facts)
-    };
+    let complete =
+        |rule: &Rule, finding: Finding| finding.complete(rule, FindingLayer::Bottleneck, facts);
     let mut found: Vec<Finding> = Vec::new();
     for (rule, kind) in ALL.iter().zip(KINDS) {
         if facts.need_waits().is_ok() {
@@ -140,8 +140,8 @@ pub(super) fn findings(facts: &Facts<'_>) -> Vec<Finding> {
             found.extend(groups.iter().map(|group| complete(rule, report::finding(facts, group))));
         }
     }
-    if let (Some(rule), RuleVerdict::Finding(finding)) = (ALL.last(), saturated::judge(facts)) {
-        found.push(complete(rule, *finding));
+    if let RuleVerdict::Finding(finding) = saturated::judge(facts) {
+        found.push(complete(&DEVICE_SATURATED, *finding));
     }
     found.retain(Finding::matters);
     found

@@ -41,8 +41,7 @@ fn judged(script: &Script, id: &str) -> Option<Finding> {
     let facts = Facts::new(&summary);
     match (rule_of(id).unwrap().judge)(&facts) {
         RuleVerdict::Finding(found) => {
-            let rule = rule_of(id).unwrap();
-            Some(found.complete((rule.cause, rule.place), FindingLayer::Bottleneck, &facts))
+            Some(found.complete(rule_of(id).unwrap(), FindingLayer::Bottleneck, &facts))
         }
         _ => None,
     }

@@ -5,10 +5,12 @@
 use super::load::{CountedLoad, rates};
 use super::{CountedFinding, loads};
 use crate::analysis::summary::Direction;
+use crate::diagnosis::bottleneck;
 use crate::diagnosis::bottleneck::bound::{DEEP, SATURATED};
 use crate::diagnosis::facts::{self, Facts, shape};
 use crate::diagnosis::finding::{Confidence, Finding, Severity};
 use crate::diagnosis::place::Place;
+use crate::diagnosis::rules;
 use crate::diagnosis::words;
 use crate::model::Metric;
 
@@ -114,7 +116,7 @@ fn sibling(
         others.len(),
         words::time(median),
     );
-    let of = ("slow-member", Place::Device);
+    let of = rules::slow_member::RULE.placed(Place::Device);
     let found = CountedFinding::new(of, load.util.unwrap_or(0.5), Severity::Warning, sentence);
     Some(found.map(|finding| {
         about(load, facts, finding)
@@ -141,7 +143,7 @@ fn hung(load: &CountedLoad<'_>, facts: &Facts<'_>) -> Option<CountedFinding> {
         load.name(),
         words::number(depth),
     );
-    let of = ("hung-io", Place::Fault);
+    let of = rules::hung_io::RULE;
     is_hung.then(|| {
         CountedFinding::new(of, 1.0, Severity::Warning, sentence).map(|finding| {
             about(load, facts, finding)
@@ -174,7 +176,7 @@ fn slow(load: &CountedLoad<'_>, facts: &Facts<'_>) -> Option<CountedFinding> {
         words::percent(load.util.unwrap_or(0.0)),
         words::time(service_ns),
     );
-    let of = ("device-slow-tail", Place::Device);
+    let of = rules::device_slow_tail::RULE;
     is_slow.then(|| {
         let share = load.util.unwrap_or(0.0);
         let severity = if share >= SHARE { Severity::Warning } else { Severity::Info };
@@ -205,7 +207,7 @@ fn one_by_one(load: &CountedLoad<'_>, facts: &Facts<'_>) -> Option<CountedFindin
         words::percent(util),
         words::time(mean_ns),
     );
-    let of = ("device-saturated", Place::Pattern);
+    let of = bottleneck::DEVICE_SATURATED;
     is_one.then(|| {
         CountedFinding::new(of, util, Severity::Warning, sentence).map(|finding| {
             about(load, facts, finding)
@@ -259,7 +261,7 @@ fn capped(load: &CountedLoad<'_>, facts: &Facts<'_>) -> Option<CountedFinding> {
         load.name(),
         words::time(mean_ns),
     );
-    let of = ("provider-cap", Place::Volume);
+    let of = rules::provider_cap::RULE;
     let found = CountedFinding::new(of, load.util.unwrap_or(1.0), Severity::Warning, sentence);
     Some(found.map(|finding| {
         about(load, facts, finding)
@@ -285,7 +287,7 @@ fn flushes(load: &CountedLoad<'_>, facts: &Facts<'_>) -> Option<CountedFinding> 
         words::time(mean_ns),
         words::number(counted.requests as f64 / facts.seconds()),
     );
-    let of = ("flush-cost", Place::Flush);
+    let of = rules::flush_cost::RULE;
     is_slow.then(|| {
         CountedFinding::new(of, share.min(1.0), Severity::Warning, sentence).map(|finding| {
             about(load, facts, finding)
@@ -313,7 +315,7 @@ fn discards(load: &CountedLoad<'_>, facts: &Facts<'_>) -> Option<CountedFinding>
         words::number(counted.requests as f64 / facts.seconds()),
         words::time(counted.wait_ns as f64 / counted.requests.max(1) as f64),
     );
-    let of = ("discard-storm", Place::Setting);
+    let of = rules::discard_storm::RULE.placed(Place::Setting);
     is_much.then(|| {
         CountedFinding::new(of, of_all, Severity::Warning, sentence).map(|finding| {
             about(load, facts, finding)
@@ -342,7 +344,7 @@ fn bursts(load: &CountedLoad<'_>, facts: &Facts<'_>) -> Option<CountedFinding> {
         words::bytes(peak),
         words::time(mean_ns),
     );
-    let of = ("writeback-burst", Place::Throttle);
+    let of = rules::writeback_burst::RULE.placed(Place::Throttle);
     is_bursty.then(|| {
         CountedFinding::new(of, SHARE, Severity::Warning, sentence).map(|finding| {
             about(load, facts, finding)

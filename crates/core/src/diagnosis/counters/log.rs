@@ -10,6 +10,8 @@ use crate::analysis::waits::class::{StackVerdict, verdict};
 use crate::diagnosis::facts::{self, Facts, health};
 use crate::diagnosis::finding::{Confidence, Finding, Severity};
 use crate::diagnosis::place::Place;
+use crate::diagnosis::rule::Rule;
+use crate::diagnosis::rules;
 use crate::diagnosis::subject::Subject;
 use crate::figures::plural;
 use crate::model::WaitClass;
@@ -41,7 +43,7 @@ fn errors(device: &DeviceSummary) -> Option<CountedFinding> {
         plural(messages.len() as u64, "error"),
         first.text,
     );
-    let of = ("device-slow-tail", Place::Fault);
+    let of = rules::device_slow_tail::RULE.placed(Place::Fault);
     let found = CountedFinding::new(of, 0.5, Severity::Warning, sentence);
     Some(found.map(|finding| {
         finding
@@ -65,7 +67,7 @@ fn unreadable(device: &DeviceSummary) -> Option<CountedFinding> {
         "{name} has {} that it could not read: who reads them waits while it tries again",
         plural(sectors, "sector"),
     );
-    let of = ("drive-health", Place::Fault);
+    let of = rules::drive_health::RULE;
     (sectors > 0).then(|| {
         CountedFinding::new(of, 0.2, Severity::Warning, sentence).map(|finding| {
             finding
@@ -91,10 +93,10 @@ fn hung(messages: &[HostMessage]) -> Vec<CountedFinding> {
     if has_stack && class.is_none() {
         return Vec::new();
     }
-    let (cause, place) = match class {
-        Some(WaitClass::NetworkFs) => ("network-filesystem", Place::KernelWork),
-        Some(WaitClass::Fuse) => ("fuse-server", Place::KernelWork),
-        _ => ("hung-io", Place::Fault),
+    let of = match class {
+        Some(WaitClass::NetworkFs) => rules::network_filesystem::RULE,
+        Some(WaitClass::Fuse) => rules::fuse_server::RULE,
+        _ => rules::hung_io::RULE,
     };
     let count: u64 = tasks.iter().map(|task| task.count).fold(0, u64::saturating_add);
     let inside = class.map(|it| format!(" in {}", it.phrase())).unwrap_or_default();
@@ -105,7 +107,7 @@ fn hung(messages: &[HostMessage]) -> Vec<CountedFinding> {
     };
     let on = if first.device.is_empty() { String::new() } else { format!(" on {}", first.device) };
     let sentence = format!("{} was blocked for minutes{inside}{on}{others}", process_of(first));
-    let found = CountedFinding::new((cause, place), 1.0, Severity::Critical, sentence);
+    let found = CountedFinding::new(of, 1.0, Severity::Critical, sentence);
     vec![found.map(|finding| {
         finding
             .about(subject(first))
@@ -141,7 +143,7 @@ fn subject(message: &HostMessage) -> Subject {
 
 /// A finding about one message.
 fn told(
-    (cause, place): (&'static str, Place),
+    of: Rule,
     severity: Severity,
     message: &HostMessage,
     change: impl FnOnce(Finding) -> Finding,
@@ -151,7 +153,7 @@ fn told(
         plural(message.count, "time").replace("1 time", "once"),
         message.text,
     );
-    let found = CountedFinding::new((cause, place), 0.5, severity, sentence);
+    let found = CountedFinding::new(of, 0.5, severity, sentence);
     found.map(|finding| {
         let shown = finding.shown("messages", message.count as f64, "messages", "dmesg");
         change(shown.about(subject(message)).sure(Confidence::Certain))
@@ -161,7 +163,7 @@ fn told(
 /// File servers that do not answer.
 fn servers(messages: &[HostMessage]) -> Option<CountedFinding> {
     let silent = messages.iter().find(|message| message.kind == "server_silent")?;
-    let of = ("network-filesystem", Place::KernelWork);
+    let of = rules::network_filesystem::RULE;
     Some(told(of, Severity::Critical, silent, |finding| {
         finding
             .fix("check the server, its own disks, and the network between: `nfsstat -rc`, ping")
@@ -172,7 +174,7 @@ fn servers(messages: &[HostMessage]) -> Option<CountedFinding> {
 /// Memory that ran out.
 fn killed(messages: &[HostMessage]) -> Option<CountedFinding> {
     let killed = messages.iter().find(|message| message.kind == "out_of_memory")?;
-    let of = ("memory-reclaim", Place::Memory);
+    let of = rules::memory_reclaim::RULE;
     Some(told(of, Severity::Warning, killed, |finding| {
         finding
             .fix(
@@ -200,8 +202,7 @@ fn array(device: &Device) -> Option<CountedFinding> {
     };
     let sentence =
         format!("{name} {doing}: it reads and writes all of its disks meanwhile{missing}");
-    let found =
-        CountedFinding::new(("raid-resync", Place::KernelWork), 0.5, Severity::Warning, sentence);
+    let found = CountedFinding::new(rules::raid_resync::RULE, 0.5, Severity::Warning, sentence);
     Some(found.map(|finding| {
         finding
             .about(facts::subject_of(name, None))

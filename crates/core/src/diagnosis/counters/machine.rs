@@ -9,6 +9,7 @@ use crate::diagnosis::facts::Facts;
 use crate::diagnosis::finding::{Confidence, Severity};
 use crate::diagnosis::place::Place;
 use crate::diagnosis::words;
+use crate::diagnosis::{bottleneck, rules};
 use crate::model::Metric;
 
 /// The least bytes swapped in per second: 64 pages, for which a rotating disk needs half of its
@@ -51,7 +52,7 @@ fn swapping(summary: &Summary) -> Option<CountedFinding> {
         words::bytes(read),
         words::bytes(written),
     );
-    let of = ("swap-io", Place::Memory);
+    let of = rules::swap_io::RULE;
     (read >= SWAPPED_IN).then(|| {
         CountedFinding::new(of, 0.5, Severity::Warning, sentence).map(|finding| {
             finding
@@ -75,7 +76,7 @@ fn faults(summary: &Summary) -> Option<CountedFinding> {
         words::number(per_s),
     );
     (per_s >= FAULTS).then(|| {
-        let of = ("major-faults", Place::Memory);
+        let of = rules::major_faults::RULE.placed(Place::Memory);
         CountedFinding::new(of, 0.5, Severity::Warning, sentence).map(|finding| {
             finding
                 .sure(Confidence::Possible)
@@ -97,7 +98,7 @@ fn reclaim(summary: &Summary) -> Option<CountedFinding> {
         words::bytes(per_s),
     );
     (per_s >= SCANNED).then(|| {
-        let of = ("memory-reclaim", Place::Memory);
+        let of = rules::memory_reclaim::RULE;
         CountedFinding::new(of, 0.2, Severity::Warning, sentence).map(|finding| {
             finding
                 .sure(Confidence::Possible)
@@ -129,7 +130,7 @@ fn steal(summary: &Summary) -> Option<CountedFinding> {
         words::percent(stolen),
     );
     (stolen >= STOLEN).then(|| {
-        let of = ("cpu-steal", Place::Fault);
+        let of = rules::cpu_steal::RULE;
         CountedFinding::new(of, stolen, Severity::Warning, sentence).map(|finding| {
             finding
                 .sure(Confidence::Likely)
@@ -169,7 +170,7 @@ fn blocked(summary: &Summary) -> Option<CountedFinding> {
         words::percent(waiting),
         rates.unwrap_or_default(),
     );
-    let of = ("blocked-unknown", Place::Pattern);
+    let of = bottleneck::BLOCKED_UNKNOWN;
     let found = CountedFinding::new(of, waiting, Severity::Warning, sentence);
     Some(found.map(|mut finding| {
         if let Some(threads) = threads {

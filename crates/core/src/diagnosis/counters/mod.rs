@@ -23,9 +23,11 @@ mod machine;
 #[cfg(test)]
 mod tests;
 
+use super::bottleneck::DEVICE_SATURATED;
 use super::facts::Facts;
 use super::finding::{Confidence, Finding, FindingLayer, ImpactOf, Severity};
 use super::place::Place;
+use super::rule::Rule;
 use super::words;
 use crate::analysis::summary::Summary;
 use crate::model::Metric;
@@ -62,26 +64,20 @@ fn counted(load: &CountedLoad<'_>) -> String {
     format!("{}{}{}", load.name(), busy.unwrap_or_default(), mean.unwrap_or_default())
 }
 
-/// A finding with its cause and place, not yet complete.
+/// A finding with its rule, not yet complete.
 struct CountedFinding {
-    cause: &'static str,
-    place: Place,
+    of: Rule,
     finding: Finding,
 }
 
 impl CountedFinding {
     /// A warning, or what else is given, that takes a share of the time, 0 to 1.
-    fn new(
-        (cause, place): (&'static str, Place),
-        share: f64,
-        severity: Severity,
-        sentence: String,
-    ) -> CountedFinding {
+    fn new(of: Rule, share: f64, severity: Severity, sentence: String) -> CountedFinding {
         let finding = Finding::of_share(ImpactOf::DeviceTime, share, share, sentence)
             .upper_bound()
             .at_least(severity)
             .at_most(severity);
-        CountedFinding { cause, place, finding }
+        CountedFinding { of, finding }
     }
 
     /// The same with another finding.
@@ -107,9 +103,7 @@ pub(super) fn with_counters(found: Vec<Finding>, facts: &Facts<'_>) -> Vec<Findi
         .into_iter()
         .chain(machine::findings(facts))
         .chain(devices::findings(facts))
-        .map(|finding| {
-            finding.finding.complete((finding.cause, finding.place), FindingLayer::Cause, facts)
-        })
+        .map(|it| it.finding.complete(&it.of, FindingLayer::Cause, facts))
         .filter(Finding::matters)
         .collect();
     let mut kept: Vec<Finding> = Vec::new();
@@ -149,7 +143,7 @@ const MOST: f64 = 0.5;
 
 /// Names the process that causes most of the bytes, where `pidstat` or `iotop` tells.
 fn name_user(finding: &mut Finding, facts: &Facts<'_>) {
-    if finding.cause != "device-saturated" || finding.subject.process.is_some() {
+    if finding.cause != DEVICE_SATURATED.cause || finding.subject.process.is_some() {
         return;
     }
     let Some((user, share)) = main_user(facts) else { return };

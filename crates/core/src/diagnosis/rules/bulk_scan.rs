@@ -30,6 +30,7 @@ rule!(
     "No other process waits: then the scan is busy, but harmless.",
     place: Program,
     needs: [Waits, Processes],
+    picture: Bytes,
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

@@ -34,6 +34,7 @@ rule!(
      write cache (SLC) is full, or when it throttles because it is too hot.",
     "The load changed at the same moment: other processes, sizes or depth.",
     place: Volume,
+    picture: Limit,
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

@@ -41,6 +41,7 @@ rule!(
     "The same program waits without the worker, or waits as long after the limit was raised.",
     place: Limit,
     trial: "limits=none",
+    picture: Limit,
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

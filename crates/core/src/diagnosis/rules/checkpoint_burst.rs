@@ -38,6 +38,7 @@ rule!(
     "Syncs are as slow without the writes.",
     place: Program,
     needs: [Waits, Origins, FineTime],
+    picture: Bytes,
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

@@ -51,6 +51,7 @@ rule!(
     "The outliers coincide with bursts of load, or a sibling device under the same load has them \
      too.",
     place: Device,
+    picture: Tail,
 );
 
 struct Tail {

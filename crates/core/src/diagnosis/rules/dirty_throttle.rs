@@ -38,6 +38,7 @@ rule!(
     place: Throttle,
     needs: [Waits],
     trial: "vm.dirty_ratio=40",
+    picture: Bytes,
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

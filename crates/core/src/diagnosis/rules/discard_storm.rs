@@ -22,6 +22,7 @@ rule!(
     "No process waits for the discards.",
     place: Program,
     least: LeastData::for_requests(LEAST),
+    picture: Bytes,
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

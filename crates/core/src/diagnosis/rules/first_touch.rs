@@ -30,6 +30,7 @@ rule!(
     place: Program,
     needs: [Settings],
     least: LeastData::for_requests(LEAST),
+    picture: Heat,
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

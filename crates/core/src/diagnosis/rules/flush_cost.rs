@@ -26,6 +26,7 @@ rule!(
     "Flushes are about as slow as writes: then the whole device is slow.",
     place: Flush,
     trial: "sync=none",
+    picture: Heat,
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

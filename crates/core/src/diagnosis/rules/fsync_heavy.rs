@@ -47,6 +47,7 @@ rule!(
     place: Calls,
     needs: [Waits],
     trial: "sync=none",
+    picture: Heat,
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

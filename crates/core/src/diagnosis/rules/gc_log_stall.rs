@@ -26,6 +26,7 @@ rule!(
     "The VM thread waits for pages of its own code or of swap, or does not wait for the disk.",
     place: Program,
     needs: [Waits, Chains],
+    picture: Chain,
 );
 
 /// Whether a chain ends at the VM thread of a JVM, or at a JVM thread that writes a GC log: JVMs

@@ -30,6 +30,8 @@ rule!(
     "The requests complete after the watch: then the device was very slow, not hung.",
     place: Fault,
     least: LeastData::EVENT,
+    picture: Heat,
+    incident: InFlight,
 );
 
 /// The number of other devices that the sentence names.

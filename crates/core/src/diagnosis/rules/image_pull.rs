@@ -17,6 +17,7 @@ rule!(
     "The runtime only starts containers whose images are present.",
     place: Program,
     needs: [Processes, Waits],
+    picture: Bytes,
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

@@ -34,6 +34,8 @@ rule!(
     "The holder computes or waits for the network; or the threads wait for work, not for a lock.",
     place: Lock,
     needs: [Waits, Chains],
+    picture: Chain,
+    convoy: true,
 );
 
 /// The wait chains of one process with holders of the same certainty.

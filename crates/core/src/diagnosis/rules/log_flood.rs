@@ -30,6 +30,7 @@ rule!(
     "The file is a log by name only: a database's write-ahead log is data, and is never reported.",
     place: Program,
     needs: [Files],
+    picture: Bytes,
 );
 
 /// A log file and its writer.

@@ -56,6 +56,7 @@ rule!(
      seems to read anything.",
     "Reads of file data take more of the time; or the tree is cached.",
     place: Program,
+    picture: Heat,
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

@@ -48,6 +48,7 @@ rule!(
      write costs a read, and the program waits for both.",
     "The reads are of other locations than the writes.",
     place: Setting,
+    picture: Heat,
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

@@ -26,6 +26,7 @@ rule!(
     "The requeues are of a device with one path: its queue is full, or its driver is short of \
      memory.",
     place: Fault,
+    picture: Heat,
 );
 
 /// A device and the state of its paths.

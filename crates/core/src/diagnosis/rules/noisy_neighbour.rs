@@ -57,6 +57,7 @@ rule!(
      it is a limit: burst-credits, provider-cap).",
     place: Neighbour,
     least: LeastData::for_requests(BINS as u64 * LEAST),
+    picture: Bytes,
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

@@ -32,6 +32,7 @@ rule!(
     place: Setting,
     needs: [Waits],
     trial: "memory=none",
+    picture: Bytes,
 );
 
 /// Pages that are read again and again.

@@ -51,6 +51,8 @@ rule!(
      local drive at its own maximum looks the same, and is not judged.",
     place: Volume,
     least: LeastData::for_time(BINS as u64 * BIN_NS),
+    picture: Limit,
+    refuted: refuted,
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {
@@ -119,7 +121,7 @@ fn reported(facts: &Facts<'_>) -> Option<Finding> {
 
 /// Volumes that stay at an even rate although they report that no limit held them back, as a
 /// sentence each.
-pub(in crate::diagnosis) fn refuted(facts: &Facts<'_>) -> Vec<String> {
+fn refuted(facts: &Facts<'_>) -> Vec<String> {
     let unlimited = facts
         .devices()
         .iter()

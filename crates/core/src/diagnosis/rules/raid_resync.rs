@@ -27,6 +27,7 @@ rule!(
     "The requests come from a program on the same disks.",
     place: KernelWork,
     needs: [Processes],
+    picture: Bytes,
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

@@ -34,6 +34,7 @@ rule!(
     place: Setting,
     needs: [Waits],
     trial: "read_ahead_kb=16",
+    picture: Bytes,
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

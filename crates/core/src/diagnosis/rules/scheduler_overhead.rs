@@ -31,6 +31,7 @@ rule!(
     place: Setting,
     needs: [Queueing],
     trial: "scheduler=none",
+    picture: Heat,
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

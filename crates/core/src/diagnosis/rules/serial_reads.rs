@@ -47,6 +47,7 @@ rule!(
     place: Pattern,
     needs: [Waits],
     trial: "depth=8",
+    picture: Heat,
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

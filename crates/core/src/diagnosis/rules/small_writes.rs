@@ -22,6 +22,7 @@ rule!(
      more than requests, it is next to nothing.",
     place: Setting,
     needs: [Settings],
+    picture: Heat,
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

@@ -31,6 +31,7 @@ rule!(
     place: Queue,
     needs: [Queueing, Settings],
     trial: "nr_requests=256",
+    picture: Heat,
 );
 
 /// Returns the current number of tags of each hardware queue.

@@ -36,6 +36,7 @@ rule!(
      journal: then the program needs them on disk.",
     place: Program,
     needs: [Waits, Calls],
+    picture: Bytes,
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

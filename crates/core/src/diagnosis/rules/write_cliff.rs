@@ -39,6 +39,7 @@ rule!(
     place: Program,
     needs: [FineTime],
     least: LeastData::for_requests(WRITES + WRITES_AFTER),
+    picture: Bytes,
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

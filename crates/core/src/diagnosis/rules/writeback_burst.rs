@@ -21,6 +21,7 @@ rule!(
     place: Program,
     needs: [Origins, FineTime],
     trial: "vm.dirty_background_ratio=2",
+    picture: Bytes,
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {
