@@ -17,7 +17,7 @@
 //! | [`programs`] | programs that store data: their processes, files and own settings |
 //! | `words` | figures within sentences |
 //!
-//! Adding a cause touches two files: its own and the list in [`rules`].
+//! Adding a cause touches one file: its own in [`rules`].
 //!
 //! What does not belong here: gathering data (see [`crate::analysis`]), and displaying a finding.
 

@@ -436,4 +436,5 @@ const CHECK: &str = "the provider's counters: EBS `ebsnvme stats DEVICE` (exceed
                      limit";
 
 #[cfg(test)]
+#[path = "provider_cap/tests.rs"]
 mod tests;
