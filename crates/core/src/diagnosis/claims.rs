@@ -133,7 +133,7 @@ impl Claims {
     /// Returns the time that threads waited behind the end of these chains, without what is part of
     /// the waits already.
     pub fn of_chains<'a>(facts: &Facts<'a>, fits: impl Fn(&ChainRow) -> bool) -> Claims {
-        let rows = facts.summary().chains.iter().flat_map(|chains| &chains.rows);
+        let rows = facts.chains();
         let fitting = rows.zip(0..).filter(|(row, _)| !row.is_in_ledger && fits(row));
         fitting.map(|(row, place)| (Cell::Chain(place), row.time_ns)).collect()
     }

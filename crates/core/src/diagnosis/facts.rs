@@ -5,8 +5,8 @@ use super::subject::Subject;
 use crate::analysis::summary::path_patterns::without_numbers;
 use crate::analysis::summary::patterns::{DevicePatterns, WaitGroup, WaitStack, Waker};
 use crate::analysis::summary::{
-    CodePathRow, DeviceSummary, Direction, DirectionSummary, Interval, ProcessRow, StageTime,
-    Summary, UsedRow,
+    ChainRow, CodePathRow, DeviceSummary, Direction, DirectionSummary, Interval, ProcessRow,
+    StageTime, Summary, UsedRow,
 };
 use crate::model::environment::is_part_of;
 use crate::model::{Origin, WaitClass};
@@ -29,6 +29,7 @@ mod since;
 pub mod stacked;
 pub mod syncs;
 pub mod targets;
+pub mod thresholds;
 mod work;
 
 pub use behind::BehindProgram;
@@ -253,6 +254,24 @@ impl<'a> Facts<'a> {
         Ok(())
     }
 
+    /// Returns an error unless requests have files.
+    pub fn need_files(&self) -> Result<(), Missing> {
+        if self.summary.files.is_absent() && self.summary.watch.requests > 0 {
+            return Err(Missing("files are not in the data".to_owned()));
+        }
+        Ok(())
+    }
+
+    /// Returns an error if devices were watched for fewer bins of half a second than these.
+    pub fn need_bins(&self, bins: usize) -> Result<(), Missing> {
+        let needed = bins as f64 * 0.5e9;
+        if (self.duration_ns() as f64) < needed && !self.devices().is_empty() {
+            let needed = super::words::time(needed);
+            return Err(Missing(format!("the watch is shorter than {needed}")));
+        }
+        Ok(())
+    }
+
     /// Returns an error unless code paths were sampled.
     pub fn need_stacks(&self) -> Result<(), Missing> {
         if self.summary.code_paths.sampled_requests == 0 && self.summary.watch.requests > 0 {
@@ -270,6 +289,11 @@ impl<'a> Facts<'a> {
             return Ok(());
         }
         Err(Missing("queueing times of requests are not in the data".to_owned()))
+    }
+
+    /// Returns the chains of threads that wait for a thread that waits for storage.
+    pub fn chains(&self) -> impl Iterator<Item = &'a ChainRow> + use<'a> {
+        self.summary.chains.iter().flat_map(|chains| &chains.rows)
     }
 
     /// Returns the devices, most time first.

@@ -3,7 +3,6 @@
 use super::claims::Claims;
 use super::facts::{Facts, Gain, OtherWork, Waited, device_time_ns};
 use super::place::Place;
-use super::rule::Rule;
 use super::subject::Subject;
 use super::words;
 use crate::analysis::summary::patterns::WaitGroup;
@@ -346,17 +345,34 @@ impl Finding {
     /// of its sections: the first page shows what there is room for.
     #[must_use]
     pub fn shown(
-        mut self,
+        self,
         what: impl Into<String>,
         figure: f64,
         unit: &'static str,
         command: impl Into<String>,
     ) -> Finding {
-        let (what, mut command) = (what.into(), command.into());
+        let mut command = command.into();
         let rest = command.strip_prefix("iowhy");
         if rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(" -")) {
             command.push_str(" --full");
         }
+        self.evident(what.into(), figure, unit, command)
+    }
+
+    /// A figure that the same command shows as the one before.
+    #[must_use]
+    pub fn also(self, what: impl Into<String>, figure: f64, unit: &'static str) -> Finding {
+        let command = self.evidence.last().map(|shown| shown.command.clone()).unwrap_or_default();
+        self.evident(what.into(), figure, unit, command)
+    }
+
+    fn evident(
+        mut self,
+        what: String,
+        figure: f64,
+        unit: &'static str,
+        command: String,
+    ) -> Finding {
         // The sum of nothing is -0.
         let figure = figure + 0.0;
         self.evidence.push(Evidence { what, figure, unit, command });
@@ -469,15 +485,10 @@ impl Finding {
         }
     }
 
-    /// Returns the rule that it is of.
-    pub fn rule(&self) -> Option<&'static Rule> {
-        super::rule_of(self.cause)
-    }
-
     /// Adds what is the same for every rule: the severity from what is lost, the confidence from
     /// what the watch has lost.
-    pub(super) fn complete(mut self, of: &Rule, layer: FindingLayer, facts: &Facts<'_>) -> Finding {
-        (self.cause, self.layer, self.place) = (of.cause, layer, of.place);
+    pub(super) fn complete(mut self, layer: FindingLayer, facts: &Facts<'_>) -> Finding {
+        self.layer = layer;
         if self.claims.is_empty() {
             self.claims = self.usual_claims(facts);
         }

@@ -8,6 +8,7 @@
 //! | [`bottleneck`] | without a known cause: who waits in which call, for what, from the ledger |
 //! | [`finding`] | a named cause with severity, confidence, evidence, fix and check |
 //! | `claims` | the ledger of cells: which time a finding claims |
+//! | `convoy` | threads that wait for another one |
 //! | `place` | where a cause acts, which decides what it may explain |
 //! | `needs` | what may be missing in the data, so that a cause cannot be ruled out |
 //! | `counters` | what counters alone say, of summaries of other tools |
@@ -24,6 +25,7 @@
 pub mod bottleneck;
 mod captures;
 mod claims;
+mod convoy;
 mod counters;
 pub mod facts;
 pub mod finding;
@@ -167,8 +169,9 @@ pub fn diagnose(summary: &Summary) -> Diagnosis {
 impl Diagnosis {
     /// Adds the findings of a rule that matter; without one its cause is not detected.
     fn take(&mut self, findings: Vec<Finding>, rule: &Rule, facts: &Facts<'_>) {
-        let complete =
-            findings.into_iter().map(|finding| finding.complete(rule, FindingLayer::Cause, facts));
+        let complete = findings
+            .into_iter()
+            .map(|finding| finding.of_rule(rule).complete(FindingLayer::Cause, facts));
         let complete = complete.map(|complete| captures::adapted(complete, facts.summary()));
         self.findings.extend(complete.filter(Finding::matters));
     }

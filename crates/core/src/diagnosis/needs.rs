@@ -4,12 +4,11 @@
 //! What does not belong here: what a rule needs to find its cause (each checks that itself).
 
 use super::facts::Facts;
+use super::facts::thresholds::MOST;
 use super::missing::Missing;
 use super::words;
 use crate::model::Origin;
 
-/// The least share of requests without a known origin at which origins count as missing.
-const UNKNOWN: f64 = 0.5;
 /// Bins longer than this hide bursts that come every few seconds, nanoseconds: the kernel's flusher
 /// wakes up every 5 s (vm.dirty_writeback_centisecs).
 const COARSE_NS: u64 = 5_000_000_000;
@@ -64,7 +63,7 @@ fn lacks(need: Need, facts: &Facts<'_>) -> Option<String> {
         Need::Processes => message(facts.need_processes()),
         Need::Stacks => message(facts.need_stacks()),
         Need::Queueing => message(facts.need_queueing()),
-        Need::Files => unless(!summary.files.is_absent(), "files"),
+        Need::Files => message(facts.need_files()),
         Need::Calls if summary.environment.lacks_calls() => Some(sampled("calls on files")),
         Need::Calls => unless(summary.activity.is_some(), "calls on files"),
         Need::Origins => unless(knows_origins(facts), "the origins of requests"),
@@ -90,7 +89,7 @@ fn knows_origins(facts: &Facts<'_>) -> bool {
     let all: u64 = rows.iter().map(|row| row.usage.requests).fold(0, u64::saturating_add);
     let unknown = rows.iter().filter(|row| row.subject.origin == Origin::Unknown);
     let unknown: u64 = unknown.map(|row| row.usage.requests).fold(0, u64::saturating_add);
-    (unknown as f64) < UNKNOWN * all.max(1) as f64
+    (unknown as f64) < MOST * all.max(1) as f64
 }
 
 fn knows_settings(facts: &Facts<'_>) -> bool {

@@ -11,6 +11,25 @@
 
 use FileRole::{Data, Log, Temporary, WriteAheadLog};
 
+/// A [`KnownProgram`]: its name and processes, the paths of its files and those that only its own
+/// processes make its files, and its advice by topic.
+macro_rules! program {
+    {
+        $name:literal: [$($process:literal),+]
+        $(, paths: [$($role:ident $path:literal),+])?
+        $(, own: [$($own_role:ident $own_path:literal),+])?;
+        $($topic:ident: $advice:expr,)*
+    } => {
+        $crate::diagnosis::programs::KnownProgram {
+            name: $name,
+            processes: &[$($process),+],
+            paths: &[$($(($role, $path)),+)?],
+            own_paths: &[$($(($own_role, $own_path)),+)?],
+            advice: &[$(($crate::diagnosis::programs::Topic::$topic, $advice)),*],
+        }
+    };
+}
+
 mod databases;
 mod logs;
 mod services;

@@ -12,10 +12,9 @@
 //! What does not belong here: what a finding claims (see [`super::claims`]).
 
 use super::claims::Claims;
+use super::facts::thresholds::MOST;
 use super::finding::{Confidence, Finding, FindingLayer, Severity};
 
-/// The least share of another's time that a cause must claim to explain it: most of it. Chosen.
-const HALF: f64 = 0.5;
 /// The least share of the time of a bottleneck, or of a device or limit that is used up, that a
 /// likely cause must claim to stand above it. Chosen: who acts on it first gets a third of the time
 /// back.
@@ -66,7 +65,7 @@ fn without_symptoms(findings: Vec<Finding>) -> Vec<Finding> {
 /// its time.
 fn explains(cause: &Finding, other: &Finding) -> bool {
     let matters = cause.severity > Severity::Info || other.severity == Severity::Info;
-    cause.place < other.place && matters && claimed_share(cause, other) >= HALF
+    cause.place < other.place && matters && claimed_share(cause, other) >= MOST
 }
 
 /// Returns the share of a finding's time that a cause claims, too.
@@ -80,7 +79,7 @@ fn first_that_covers(causes: &[Finding], bottleneck: &Finding) -> Option<usize> 
     let covers = |cause: &Finding| {
         let matters = cause.severity > Severity::Info || bottleneck.severity == Severity::Info;
         let share = claimed_share(cause, bottleneck);
-        (matters && cause.unlost >= Confidence::Likely && share >= HALF).then_some(share)
+        (matters && cause.unlost >= Confidence::Likely && share >= MOST).then_some(share)
     };
     let found = causes.iter().enumerate().filter_map(|(at, cause)| Some((at, covers(cause)?)));
     let earlier = |at: usize| std::cmp::Reverse((causes[at].place, at));
@@ -134,7 +133,7 @@ fn cause_of(findings: &[Finding], place: usize) -> usize {
 fn stands_above(cause: &Finding, finding: &Finding) -> bool {
     let is_worth = cause.unlost >= Confidence::Likely && cause.severity > Severity::Info;
     let least = match finding.layer {
-        FindingLayer::Cause if !finding.place.is_capacity() => HALF,
+        FindingLayer::Cause if !finding.place.is_capacity() => MOST,
         _ => THIRD,
     };
     let is_earlier = cause.place < finding.place

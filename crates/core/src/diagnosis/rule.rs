@@ -25,8 +25,20 @@ impl From<Finding> for RuleVerdict {
     }
 }
 
-/// Lets a rule return early with `?` if data that it needs is missing.
-pub type Judged = Result<RuleVerdict, Missing>;
+impl From<Vec<Finding>> for RuleVerdict {
+    fn from(findings: Vec<Finding>) -> RuleVerdict {
+        if findings.is_empty() { RuleVerdict::Clear } else { RuleVerdict::Findings(findings) }
+    }
+}
+
+/// Lets a rule return early with `?`: if data that it needs is missing, or if its cause is not
+/// detected.
+pub type Judged = Result<RuleVerdict, RuleVerdict>;
+
+/// Ends the judgement if there is no sign of the cause.
+pub(super) const fn clear_if(is_clear: bool) -> Result<(), RuleVerdict> {
+    if is_clear { Err(RuleVerdict::Clear) } else { Ok(()) }
+}
 
 impl From<Missing> for RuleVerdict {
     fn from(missing: Missing) -> RuleVerdict {
@@ -55,6 +67,9 @@ pub struct Rule {
     pub trial: Option<&'static str>,
     /// The least of a capture from which it is judged.
     pub least: LeastData,
+    /// What its impact is, and why that is an upper bound; `None` if it is time that was seen to be
+    /// lost.
+    pub bound: Option<[&'static str; 2]>,
     /// What shows it best.
     pub picture: Picture,
     /// Which of its findings begin an incident.
@@ -78,6 +93,7 @@ impl Rule {
         place: Place::Pattern,
         trial: None,
         least: LeastData::RATE,
+        bound: None,
         picture: Picture::Waits,
         incident: IncidentStart::Always,
         is_convoy: false,
@@ -87,6 +103,20 @@ impl Rule {
     /// Returns it as one that acts elsewhere, where other data than requests shows it.
     pub(super) const fn placed(self, place: Place) -> Rule {
         Rule { place, ..self }
+    }
+}
+
+impl Finding {
+    /// Of which rule it is.
+    #[must_use]
+    pub(super) fn of_rule(mut self, of: &Rule) -> Finding {
+        (self.cause, self.place) = (of.cause, of.place);
+        self
+    }
+
+    /// Returns the rule that it is of.
+    pub fn rule(&self) -> Option<&'static Rule> {
+        super::rule_of(self.cause)
     }
 }
 
@@ -167,6 +197,7 @@ macro_rules! rule {
         $(, needs: [$($need:ident),+ $(,)?])?
         $(, trial: $trial:literal)?
         $(, least: $least:expr)?
+        $(, bound: [$what:literal, $why:literal $(,)?])?
         $(, picture: $picture:ident)?
         $(, incident: $incident:ident)?
         $(, convoy: $convoy:literal)?
@@ -179,11 +210,12 @@ macro_rules! rule {
             title: $title,
             mechanism: $mechanism,
             changes: $changes,
-            judge: |facts| judge(facts).unwrap_or_else(|missing| missing.into()),
+            judge: |facts| judge(facts).unwrap_or_else(|verdict| verdict),
             place: $crate::diagnosis::place::Place::$place,
             $(needs: &[$($crate::diagnosis::needs::Need::$need),+],)?
             $(trial: Some($trial),)?
             $(least: $least,)?
+            $(bound: Some([$what, $why]),)?
             $(picture: $crate::diagnosis::rule::Picture::$picture,)?
             $(incident: $crate::diagnosis::rule::IncidentStart::$incident,)?
             $(is_convoy: $convoy,)?

@@ -18,6 +18,19 @@ fn nothing_is_found_in_nothing() {
     }
 }
 
+/// The build script lists the folder's files: each is a cause, called by its id.
+#[test]
+fn files_are_causes() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/diagnosis/rules");
+    let entries = std::fs::read_dir(folder).unwrap().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let stems = names.filter_map(|name| name.strip_suffix(".rs").map(str::to_owned));
+    let files: BTreeSet<String> = stems.filter(|stem| stem != "mod").collect();
+    let ids: BTreeSet<String> =
+        rules::ALL.iter().map(|rule| rule.cause.replace('-', "_")).collect();
+    assert_eq!(files, ids);
+}
+
 #[test]
 fn causes_are_distinguished() {
     let names: BTreeSet<&str> = rules::ALL.iter().map(|rule| rule.cause).collect();

@@ -122,7 +122,7 @@ fn wait(facts: &Facts<'_>, kind: BottleneckKind) -> RuleVerdict {
     let judged = || -> Judged {
         facts.need_waits()?;
         let groups = group::all(facts, kind);
-        let Some(group) = groups.first() else { return Ok(RuleVerdict::Clear) };
+        let group = groups.first().ok_or(RuleVerdict::Clear)?;
         Ok(report::finding(facts, group).into())
     };
     judged().unwrap_or_else(Into::into)
@@ -131,8 +131,9 @@ fn wait(facts: &Facts<'_>, kind: BottleneckKind) -> RuleVerdict {
 /// Returns where threads wait, for each kind of call and each device; a kind that the data cannot
 /// show is not a bottleneck.
 pub(super) fn findings(facts: &Facts<'_>) -> Vec<Finding> {
-    let complete =
-        |rule: &Rule, finding: Finding| finding.complete(rule, FindingLayer::Bottleneck, facts);
+    let complete = |rule: &Rule, finding: Finding| {
+        finding.of_rule(rule).complete(FindingLayer::Bottleneck, facts)
+    };
     let mut found: Vec<Finding> = Vec::new();
     for (rule, kind) in ALL.iter().zip(KINDS) {
         if facts.need_waits().is_ok() {
@@ -203,7 +204,7 @@ fn held_up(facts: &Facts<'_>, group: &group::GroupedWaits<'_>) -> Option<String>
 
 /// Returns who waits for another thread that waits for storage, if each loses a tenth of its time.
 fn behind(facts: &Facts<'_>) -> Option<String> {
-    let rows = facts.summary().chains.iter().flat_map(|chains| &chains.rows);
+    let rows = facts.chains();
     let share = |row: &&ChainRow| {
         let threads = row.steps.first().map_or(1, |first| first.threads.max(1));
         row.time_ns as f64 / threads as f64 / facts.duration_ns().max(1) as f64
@@ -211,7 +212,7 @@ fn behind(facts: &Facts<'_>) -> Option<String> {
     let all = rows.filter(|row| !row.is_in_ledger);
     let most = all.max_by(|a, b| share(a).total_cmp(&share(b)))?;
     let (share, first) = (share(&most), most.steps.first()?);
-    let holder = super::rules::file_lock::holder(most);
+    let holder = super::convoy::holder(most);
     let share = (share >= super::finding::WARNING_SHARE).then(|| super::words::percent(share))?;
     Some(format!("{} waits {share} of the time for {holder}.", first.process))
 }

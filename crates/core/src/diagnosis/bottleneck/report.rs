@@ -178,11 +178,10 @@ pub(super) fn busy(finding: Finding, device: Option<&DeviceSummary>) -> Finding 
     let name = &device.device;
     let Some(util) = device.util_share else { return finding };
     let stat = format!("iowhy stat -d {name}");
-    finding.shown(format!("{name} busy"), util * 100.0, "%", stat.clone()).shown(
+    finding.shown(format!("{name} busy"), util * 100.0, "%", stat.clone()).also(
         "mean requests in flight while busy",
         bound::depth(device),
         "requests",
-        stat,
     )
 }
 

@@ -39,7 +39,7 @@ pub(super) fn judge(facts: &Facts<'_>) -> RuleVerdict {
         true => finding.shown("mean request time (await)", mean_ns(device), "ns", "iowhy"),
         false => finding
             .shown("mean request time (Q2C)", mean_ns(device), "ns", stages.clone())
-            .shown("share of it before the driver (Q2D)", held * 100.0, "%", stages),
+            .also("share of it before the driver (Q2D)", held * 100.0, "%"),
     };
     busy(finding, Some(device))
         .about(subject)

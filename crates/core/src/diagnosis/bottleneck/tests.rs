@@ -41,7 +41,8 @@ fn judged(script: &Script, id: &str) -> Option<Finding> {
     let facts = Facts::new(&summary);
     match (rule_of(id).unwrap().judge)(&facts) {
         RuleVerdict::Finding(found) => {
-            Some(found.complete(rule_of(id).unwrap(), FindingLayer::Bottleneck, &facts))
+            let found = found.of_rule(rule_of(id).unwrap());
+            Some(found.complete(FindingLayer::Bottleneck, &facts))
         }
         _ => None,
     }

@@ -3,13 +3,15 @@
 //! What does not belong here: what the kernel's log or a drive says (see [`super::log`]).
 
 use super::load::{CountedLoad, rates};
-use super::{CountedFinding, loads};
+use super::{loads, of_counters};
 use crate::analysis::summary::Direction;
 use crate::diagnosis::bottleneck;
 use crate::diagnosis::bottleneck::bound::{DEEP, SATURATED};
+use crate::diagnosis::facts::thresholds::{BUSY, DEVICE_SHARE};
 use crate::diagnosis::facts::{self, Facts, shape};
 use crate::diagnosis::finding::{Confidence, Finding, Severity};
 use crate::diagnosis::place::Place;
+use crate::diagnosis::rule::Rule;
 use crate::diagnosis::rules;
 use crate::diagnosis::words;
 use crate::model::Metric;
@@ -30,16 +32,12 @@ const TIMES_SIBLINGS: f64 = 3.0;
 const ALIKE: f64 = 3.0;
 /// The least mean of a slow sibling's requests, nanoseconds: flash and disk.
 const FELT_NS: f64 = 5_000_000.0;
-/// The least share of the time of a device that is never idle.
-const BUSY: f64 = 0.95;
 /// The least mean time of a flush, nanoseconds: etcd's limit for a sync, halved.
 const SLOW_FLUSH_NS: f64 = 5_000_000.0;
-/// The least share of the time that flushes or discards take.
-const SHARE: f64 = 0.1;
 /// The least intervals that a rate is even over, and its largest variation.
 const EVEN: (usize, f64) = (5, 0.02);
 
-pub(super) fn findings(facts: &Facts<'_>) -> Vec<CountedFinding> {
+pub(super) fn findings(facts: &Facts<'_>) -> Vec<Finding> {
     // Without a time there are no rates and no shares.
     if facts.duration_ns() == 0 {
         return Vec::new();
@@ -49,7 +47,7 @@ pub(super) fn findings(facts: &Facts<'_>) -> Vec<CountedFinding> {
         .into_iter()
         .filter(|load| !load.is_stacked() && !load.is_part(summary))
         .collect();
-    let mut found: Vec<CountedFinding> = Vec::new();
+    let mut found: Vec<Finding> = Vec::new();
     for load in &all {
         let slow = sibling(load, &all, facts)
             .or_else(|| hung(load, facts))
@@ -77,17 +75,24 @@ fn about(load: &CountedLoad<'_>, facts: &Facts<'_>, finding: Finding) -> Finding
     finding.shown("requests", load.per_s(facts.seconds()), "1/s", stat)
 }
 
+/// A warning about a device that takes a share of the time, 0 to 1.
+fn warning(
+    load: &CountedLoad<'_>,
+    facts: &Facts<'_>,
+    of: Rule,
+    share: f64,
+    sentence: String,
+) -> Finding {
+    about(load, facts, of_counters(of, share, Severity::Warning, sentence))
+}
+
 const EXAMINE: &str = "examine the drive: its health log (`smartctl -a`, `nvme smart-log`), the \
                        kernel's log, cable and slot, a rebuild or self-test that runs; a shingled \
                        (SMR) drive is slow at random writes, and a virtual disk may be limited by \
                        its provider";
 
 /// A disk that takes much longer than others of its kind for as much work.
-fn sibling(
-    load: &CountedLoad<'_>,
-    all: &[CountedLoad<'_>],
-    facts: &Facts<'_>,
-) -> Option<CountedFinding> {
+fn sibling(load: &CountedLoad<'_>, all: &[CountedLoad<'_>], facts: &Facts<'_>) -> Option<Finding> {
     let mean_ns = load.mean_ns().filter(|mean| *mean >= FELT_NS)?;
     let is_alike = |counted_load: &&CountedLoad<'_>| {
         let times = counted_load.requests as f64 / load.requests.max(1) as f64;
@@ -116,21 +121,23 @@ fn sibling(
         others.len(),
         words::time(median),
     );
-    let of = rules::slow_member::RULE.placed(Place::Device);
-    let found = CountedFinding::new(of, load.util.unwrap_or(0.5), Severity::Warning, sentence);
-    Some(found.map(|finding| {
-        about(load, facts, finding)
-            .sure(Confidence::Likely)
-            .shown("times its siblings' request time", times, "", "iowhy stat")
-            .fix(EXAMINE)
-            .check(
-                "swap its slot or load with a sibling: if the slowness moves along, it is the disk",
-            )
-    }))
+    Some(
+        warning(
+            load,
+            facts,
+            rules::slow_member::RULE.placed(Place::Device),
+            load.util.unwrap_or(0.5),
+            sentence,
+        )
+        .sure(Confidence::Likely)
+        .shown("times its siblings' request time", times, "", "iowhy stat")
+        .fix(EXAMINE)
+        .check("swap its slot or load with a sibling: if the slowness moves along, it is the disk"),
+    )
 }
 
 /// A device that is busy and completes nothing.
-fn hung(load: &CountedLoad<'_>, facts: &Facts<'_>) -> Option<CountedFinding> {
+fn hung(load: &CountedLoad<'_>, facts: &Facts<'_>) -> Option<Finding> {
     let is_hung = load.requests == 0
         && load.util.is_some_and(|util| util >= BUSY)
         && load.depth.is_none_or(|depth| depth > LEAST_DEPTH)
@@ -143,22 +150,19 @@ fn hung(load: &CountedLoad<'_>, facts: &Facts<'_>) -> Option<CountedFinding> {
         load.name(),
         words::number(depth),
     );
-    let of = rules::hung_io::RULE;
     is_hung.then(|| {
-        CountedFinding::new(of, 1.0, Severity::Warning, sentence).map(|finding| {
-            about(load, facts, finding)
-                .sure(Confidence::Possible)
-                .fix("check the path and the device: `dmesg`, its state, its cable and power")
-                .check(
-                    "some kernels count a request as in flight for ever after an error: then \
-                     nobody waits, and no task is in state D",
-                )
-        })
+        warning(load, facts, rules::hung_io::RULE, 1.0, sentence)
+            .sure(Confidence::Possible)
+            .fix("check the path and the device: `dmesg`, its state, its cable and power")
+            .check(
+                "some kernels count a request as in flight for ever after an error: then \
+                 nobody waits, and no task is in state D",
+            )
     })
 }
 
 /// A device that takes long for each request by itself, not because many are queued.
-fn slow(load: &CountedLoad<'_>, facts: &Facts<'_>) -> Option<CountedFinding> {
+fn slow(load: &CountedLoad<'_>, facts: &Facts<'_>) -> Option<Finding> {
     let seconds = facts.seconds();
     let (service_ns, mean_ns) = (load.service_ns(seconds)?, load.mean_ns()?);
     let bytes = load.bytes as f64 / load.requests.max(1) as f64;
@@ -176,25 +180,20 @@ fn slow(load: &CountedLoad<'_>, facts: &Facts<'_>) -> Option<CountedFinding> {
         words::percent(load.util.unwrap_or(0.0)),
         words::time(service_ns),
     );
-    let of = rules::device_slow_tail::RULE;
     is_slow.then(|| {
         let share = load.util.unwrap_or(0.0);
-        let severity = if share >= SHARE { Severity::Warning } else { Severity::Info };
-        CountedFinding::new(of, share, severity, sentence).map(|finding| {
-            about(load, facts, finding)
-                .sure(Confidence::Likely)
-                .shown("its own time for each request", service_ns, "ns", "iowhy stat")
-                .fix(EXAMINE)
-                .check(
-                    "read one megabyte of it while nothing else runs: a healthy disk needs 30 ms",
-                )
-        })
+        let severity = if share >= DEVICE_SHARE { Severity::Warning } else { Severity::Info };
+        about(load, facts, of_counters(rules::device_slow_tail::RULE, share, severity, sentence))
+            .sure(Confidence::Likely)
+            .shown("its own time for each request", service_ns, "ns", "iowhy stat")
+            .fix(EXAMINE)
+            .check("read one megabyte of it while nothing else runs: a healthy disk needs 30 ms")
     })
 }
 
 /// A device that is busy with one request after another: nothing queues, and a program that
 /// waits for each of them, as syncs and reads in order do, waits for the medium.
-fn one_by_one(load: &CountedLoad<'_>, facts: &Facts<'_>) -> Option<CountedFinding> {
+fn one_by_one(load: &CountedLoad<'_>, facts: &Facts<'_>) -> Option<Finding> {
     let mean_ns = load.mean_ns()?;
     let util = load.util.filter(|util| *util >= SATURATED)?;
     let is_one = load.requests >= LEAST_REQUESTS
@@ -207,22 +206,19 @@ fn one_by_one(load: &CountedLoad<'_>, facts: &Facts<'_>) -> Option<CountedFindin
         words::percent(util),
         words::time(mean_ns),
     );
-    let of = bottleneck::DEVICE_SATURATED;
     is_one.then(|| {
-        CountedFinding::new(of, util, Severity::Warning, sentence).map(|finding| {
-            about(load, facts, finding)
-                .sure(Confidence::Likely)
-                .fix(
-                    "find who waits (`pidstat -d`, `iotop`): commit several changes with one sync, \
-                     read ahead or with several threads; else use a faster device",
-                )
-                .check("a device that does more with more requests at a time was not its limit")
-        })
+        warning(load, facts, bottleneck::DEVICE_SATURATED, util, sentence)
+            .sure(Confidence::Likely)
+            .fix(
+                "find who waits (`pidstat -d`, `iotop`): commit several changes with one sync, \
+                 read ahead or with several threads; else use a faster device",
+            )
+            .check("a device that does more with more requests at a time was not its limit")
     })
 }
 
 /// A volume whose rate stays the same in each interval while requests queue.
-fn capped(load: &CountedLoad<'_>, facts: &Facts<'_>) -> Option<CountedFinding> {
+fn capped(load: &CountedLoad<'_>, facts: &Facts<'_>) -> Option<Finding> {
     let mean_ns = load.mean_ns()?;
     let is_queued = load.util.is_none_or(|util| util >= BUSY)
         && load.depth.is_some_and(|depth| depth >= 1.5)
@@ -261,25 +257,24 @@ fn capped(load: &CountedLoad<'_>, facts: &Facts<'_>) -> Option<CountedFinding> {
         load.name(),
         words::time(mean_ns),
     );
-    let of = rules::provider_cap::RULE;
-    let found = CountedFinding::new(of, load.util.unwrap_or(1.0), Severity::Warning, sentence);
-    Some(found.map(|finding| {
-        about(load, facts, finding)
+    Some(
+        warning(load, facts, rules::provider_cap::RULE, load.util.unwrap_or(1.0), sentence)
             .sure(sure)
             .fix(
                 "compare it with the limit of the volume and of the instance (the provider's \
                  graphs), and raise that limit, spread the load over volumes, or do less",
             )
-            .check("a rate that varies, or grows with more load, is no limit")
-    }))
+            .check("a rate that varies, or grows with more load, is no limit"),
+    )
 }
 
 /// Cache flushes that take long.
-fn flushes(load: &CountedLoad<'_>, facts: &Facts<'_>) -> Option<CountedFinding> {
+fn flushes(load: &CountedLoad<'_>, facts: &Facts<'_>) -> Option<Finding> {
     let counted = load.device.kernel?.directions[Direction::Flush]?;
     let mean_ns = counted.wait_ns as f64 / counted.requests.max(1) as f64;
     let share = counted.wait_ns as f64 / (facts.seconds() * 1e9);
-    let is_slow = counted.requests >= LEAST_REQUESTS && mean_ns >= SLOW_FLUSH_NS && share >= SHARE;
+    let is_slow =
+        counted.requests >= LEAST_REQUESTS && mean_ns >= SLOW_FLUSH_NS && share >= DEVICE_SHARE;
     let sentence = format!(
         "{} takes {} for each flush of its cache, {} a second: each sync and each commit of a \
          journal waits for one",
@@ -287,27 +282,24 @@ fn flushes(load: &CountedLoad<'_>, facts: &Facts<'_>) -> Option<CountedFinding> 
         words::time(mean_ns),
         words::number(counted.requests as f64 / facts.seconds()),
     );
-    let of = rules::flush_cost::RULE;
     is_slow.then(|| {
-        CountedFinding::new(of, share.min(1.0), Severity::Warning, sentence).map(|finding| {
-            about(load, facts, finding)
-                .sure(Confidence::Likely)
-                .shown("mean time of a flush (f_await)", mean_ns, "ns", "iowhy stat")
-                .fix(
-                    "sync less often (group commit, fewer small transactions), or use a drive \
-                     with power-loss protection, which answers flushes at once",
-                )
-                .check("`iowhy waits` on the machine: syncs that nobody waits for do no harm")
-        })
+        warning(load, facts, rules::flush_cost::RULE, share.min(1.0), sentence)
+            .sure(Confidence::Likely)
+            .shown("mean time of a flush (f_await)", mean_ns, "ns", "iowhy stat")
+            .fix(
+                "sync less often (group commit, fewer small transactions), or use a drive \
+                 with power-loss protection, which answers flushes at once",
+            )
+            .check("`iowhy waits` on the machine: syncs that nobody waits for do no harm")
     })
 }
 
 /// Discards that take most of the device's time.
-fn discards(load: &CountedLoad<'_>, facts: &Facts<'_>) -> Option<CountedFinding> {
+fn discards(load: &CountedLoad<'_>, facts: &Facts<'_>) -> Option<Finding> {
     let counted = load.device.kernel?.directions[Direction::Discard]?;
     let of_all = counted.wait_ns as f64 / load.wait_ns.max(1) as f64;
     let share = counted.wait_ns as f64 / (facts.seconds() * 1e9);
-    let is_much = counted.requests >= LEAST_REQUESTS && of_all >= 0.5 && share >= SHARE;
+    let is_much = counted.requests >= LEAST_REQUESTS && of_all >= 0.5 && share >= DEVICE_SHARE;
     let sentence = format!(
         "{} spends {} of its requests' time on discards: {} a second, {} each",
         load.name(),
@@ -315,19 +307,16 @@ fn discards(load: &CountedLoad<'_>, facts: &Facts<'_>) -> Option<CountedFinding>
         words::number(counted.requests as f64 / facts.seconds()),
         words::time(counted.wait_ns as f64 / counted.requests.max(1) as f64),
     );
-    let of = rules::discard_storm::RULE.placed(Place::Setting);
     is_much.then(|| {
-        CountedFinding::new(of, of_all, Severity::Warning, sentence).map(|finding| {
-            about(load, facts, finding)
-                .sure(Confidence::Likely)
-                .fix("mount without `discard` and run `fstrim` at a quiet time instead")
-                .check("`fstrim.timer` or a deletion of many files at that time is the reason")
-        })
+        warning(load, facts, rules::discard_storm::RULE.placed(Place::Setting), of_all, sentence)
+            .sure(Confidence::Likely)
+            .fix("mount without `discard` and run `fstrim` at a quiet time instead")
+            .check("`fstrim.timer` or a deletion of many files at that time is the reason")
     })
 }
 
 /// Writes that come in bursts with quiet time between them.
-fn bursts(load: &CountedLoad<'_>, facts: &Facts<'_>) -> Option<CountedFinding> {
+fn bursts(load: &CountedLoad<'_>, facts: &Facts<'_>) -> Option<Finding> {
     let writes = rates(facts.summary(), Metric::WriteBytes, load.name());
     let peak = writes.iter().map(|write| write.1).fold(0.0, f64::max);
     let high = writes.iter().filter(|write| write.1 >= peak / 2.0).count();
@@ -344,17 +333,20 @@ fn bursts(load: &CountedLoad<'_>, facts: &Facts<'_>) -> Option<CountedFinding> {
         words::bytes(peak),
         words::time(mean_ns),
     );
-    let of = rules::writeback_burst::RULE.placed(Place::Throttle);
     is_bursty.then(|| {
-        CountedFinding::new(of, SHARE, Severity::Warning, sentence).map(|finding| {
-            about(load, facts, finding)
-                .sure(Confidence::Possible)
-                .fix(
-                    "let the kernel write earlier and less at once: smaller \
-                     vm.dirty_background_bytes and vm.dirty_bytes; of a database spread its \
-                     checkpoints",
-                )
-                .check("`grep Dirty /proc/meminfo` in the quiet time: it grows until the burst")
-        })
+        warning(
+            load,
+            facts,
+            rules::writeback_burst::RULE.placed(Place::Throttle),
+            DEVICE_SHARE,
+            sentence,
+        )
+        .sure(Confidence::Possible)
+        .fix(
+            "let the kernel write earlier and less at once: smaller \
+                 vm.dirty_background_bytes and vm.dirty_bytes; of a database spread its \
+                 checkpoints",
+        )
+        .check("`grep Dirty /proc/meminfo` in the quiet time: it grows until the burst")
     })
 }

@@ -4,7 +4,7 @@
 //! What does not belong here: resets and health (see the rules `device-reset` and `drive-health`,
 //! which need no requests).
 
-use super::CountedFinding;
+use super::of_counters;
 use crate::analysis::summary::DeviceSummary;
 use crate::analysis::waits::class::{StackVerdict, verdict};
 use crate::diagnosis::facts::{self, Facts, health};
@@ -21,9 +21,9 @@ use crate::model::health::HostMessage;
 /// Messages that are kept of a device.
 const MOST_MESSAGES: usize = 20;
 
-pub(super) fn findings(facts: &Facts<'_>) -> Vec<CountedFinding> {
+pub(super) fn findings(facts: &Facts<'_>) -> Vec<Finding> {
     let environment = &facts.summary().environment;
-    let mut found: Vec<CountedFinding> = facts.devices().iter().filter_map(errors).collect();
+    let mut found: Vec<Finding> = facts.devices().iter().filter_map(errors).collect();
     found.extend(facts.devices().iter().filter_map(unreadable));
     found.extend(hung(&environment.host_messages));
     found.extend(servers(&environment.host_messages));
@@ -33,7 +33,7 @@ pub(super) fn findings(facts: &Facts<'_>) -> Vec<CountedFinding> {
 }
 
 /// Requests that failed.
-fn errors(device: &DeviceSummary) -> Option<CountedFinding> {
+fn errors(device: &DeviceSummary) -> Option<Finding> {
     let messages = health::messages(device, &["error"]);
     let first = messages.first()?;
     let name = &device.device;
@@ -43,23 +43,26 @@ fn errors(device: &DeviceSummary) -> Option<CountedFinding> {
         plural(messages.len() as u64, "error"),
         first.text,
     );
-    let of = rules::device_slow_tail::RULE.placed(Place::Fault);
-    let found = CountedFinding::new(of, 0.5, Severity::Warning, sentence);
-    Some(found.map(|finding| {
-        finding
-            .about(facts::subject_of(name, None))
-            .sure(Confidence::Certain)
-            .shown("errors", messages.len() as f64, "errors", "dmesg")
-            .fix(
-                "save its data first; then check its health log, cable, slot and power, of a \
-                 virtual disk who runs the storage behind it, of a file system its own check",
-            )
-            .check("`dmesg --follow` while it is slow: no message means another reason")
-    }))
+    Some(
+        of_counters(
+            rules::device_slow_tail::RULE.placed(Place::Fault),
+            0.5,
+            Severity::Warning,
+            sentence,
+        )
+        .about(facts::subject_of(name, None))
+        .sure(Confidence::Certain)
+        .shown("errors", messages.len() as f64, "errors", "dmesg")
+        .fix(
+            "save its data first; then check its health log, cable, slot and power, of a \
+             virtual disk who runs the storage behind it, of a file system its own check",
+        )
+        .check("`dmesg --follow` while it is slow: no message means another reason"),
+    )
 }
 
 /// Sectors that a drive could not read, ever: a single reading does not tell since when.
-fn unreadable(device: &DeviceSummary) -> Option<CountedFinding> {
+fn unreadable(device: &DeviceSummary) -> Option<Finding> {
     let log = health::drive(device).filter(|log| log.passed != Some(false))?;
     let sectors = log.pending_sectors.unwrap_or(0) + log.uncorrectable_sectors.unwrap_or(0);
     let name = &device.device;
@@ -67,21 +70,18 @@ fn unreadable(device: &DeviceSummary) -> Option<CountedFinding> {
         "{name} has {} that it could not read: who reads them waits while it tries again",
         plural(sectors, "sector"),
     );
-    let of = rules::drive_health::RULE;
     (sectors > 0).then(|| {
-        CountedFinding::new(of, 0.2, Severity::Warning, sentence).map(|finding| {
-            finding
-                .about(facts::subject_of(name, None))
-                .sure(Confidence::Possible)
-                .shown("unreadable sectors", sectors as f64, "sectors", "smartctl -A")
-                .fix("save its data, run `smartctl -t long`, and plan to replace it")
-                .check("a count that does not grow, and sectors that nobody reads, do no harm")
-        })
+        of_counters(rules::drive_health::RULE, 0.2, Severity::Warning, sentence)
+            .about(facts::subject_of(name, None))
+            .sure(Confidence::Possible)
+            .shown("unreadable sectors", sectors as f64, "sectors", "smartctl -A")
+            .fix("save its data, run `smartctl -t long`, and plan to replace it")
+            .check("a count that does not grow, and sectors that nobody reads, do no harm")
     })
 }
 
 /// Tasks that were blocked for minutes.
-fn hung(messages: &[HostMessage]) -> Vec<CountedFinding> {
+fn hung(messages: &[HostMessage]) -> Vec<Finding> {
     let tasks: Vec<&HostMessage> =
         messages.iter().filter(|message| message.kind == "hung_task").collect();
     let Some(first) = tasks.iter().find(|task| class(task).is_some()).or(tasks.first()) else {
@@ -93,7 +93,7 @@ fn hung(messages: &[HostMessage]) -> Vec<CountedFinding> {
     if has_stack && class.is_none() {
         return Vec::new();
     }
-    let of = match class {
+    let of_class = match class {
         Some(WaitClass::NetworkFs) => rules::network_filesystem::RULE,
         Some(WaitClass::Fuse) => rules::fuse_server::RULE,
         _ => rules::hung_io::RULE,
@@ -107,9 +107,8 @@ fn hung(messages: &[HostMessage]) -> Vec<CountedFinding> {
     };
     let on = if first.device.is_empty() { String::new() } else { format!(" on {}", first.device) };
     let sentence = format!("{} was blocked for minutes{inside}{on}{others}", process_of(first));
-    let found = CountedFinding::new(of, 1.0, Severity::Critical, sentence);
-    vec![found.map(|finding| {
-        finding
+    vec![
+        of_counters(of_class, 1.0, Severity::Critical, sentence)
             .about(subject(first))
             .sure(if has_stack { Confidence::Likely } else { Confidence::Possible })
             .shown("messages about hung tasks", count as f64, "messages", "dmesg")
@@ -117,8 +116,8 @@ fn hung(messages: &[HostMessage]) -> Vec<CountedFinding> {
                 "find what the tasks wait for: messages about the device, its path or its server \
                  before the first of them; then `iowhy` on the machine while it happens",
             )
-            .check("a host that was suspended, or a very large burst of writes, can cause it once")
-    })]
+            .check("a host that was suspended, or a very large burst of writes, can cause it once"),
+    ]
 }
 
 fn class(message: &HostMessage) -> Option<WaitClass> {
@@ -142,51 +141,43 @@ fn subject(message: &HostMessage) -> Subject {
 }
 
 /// A finding about one message.
-fn told(
-    of: Rule,
-    severity: Severity,
-    message: &HostMessage,
-    change: impl FnOnce(Finding) -> Finding,
-) -> CountedFinding {
+fn told(of: Rule, severity: Severity, message: &HostMessage) -> Finding {
     let sentence = format!(
         "the kernel logged {}: {}",
         plural(message.count, "time").replace("1 time", "once"),
         message.text,
     );
-    let found = CountedFinding::new(of, 0.5, severity, sentence);
-    found.map(|finding| {
-        let shown = finding.shown("messages", message.count as f64, "messages", "dmesg");
-        change(shown.about(subject(message)).sure(Confidence::Certain))
-    })
+    of_counters(of, 0.5, severity, sentence)
+        .shown("messages", message.count as f64, "messages", "dmesg")
+        .about(subject(message))
+        .sure(Confidence::Certain)
 }
 
 /// File servers that do not answer.
-fn servers(messages: &[HostMessage]) -> Option<CountedFinding> {
+fn servers(messages: &[HostMessage]) -> Option<Finding> {
     let silent = messages.iter().find(|message| message.kind == "server_silent")?;
-    let of = rules::network_filesystem::RULE;
-    Some(told(of, Severity::Critical, silent, |finding| {
-        finding
+    Some(
+        told(rules::network_filesystem::RULE, Severity::Critical, silent)
             .fix("check the server, its own disks, and the network between: `nfsstat -rc`, ping")
-            .check("`mountstats` during a slow minute: retransmissions that do not grow")
-    }))
+            .check("`mountstats` during a slow minute: retransmissions that do not grow"),
+    )
 }
 
 /// Memory that ran out.
-fn killed(messages: &[HostMessage]) -> Option<CountedFinding> {
+fn killed(messages: &[HostMessage]) -> Option<Finding> {
     let killed = messages.iter().find(|message| message.kind == "out_of_memory")?;
-    let of = rules::memory_reclaim::RULE;
-    Some(told(of, Severity::Warning, killed, |finding| {
-        finding
+    Some(
+        told(rules::memory_reclaim::RULE, Severity::Warning, killed)
             .fix(
                 "find who uses the memory, limit it, or add memory: before the kernel kills, it \
                  drops and reads again pages of all programs",
             )
-            .check("slowness long before or after that has another reason")
-    }))
+            .check("slowness long before or after that has another reason"),
+    )
 }
 
 /// An array that reads and writes all of its disks.
-fn array(device: &Device) -> Option<CountedFinding> {
+fn array(device: &Device) -> Option<Finding> {
     let state = device.health_end.as_ref()?.array.as_ref()?;
     let doing = match state.action.as_str() {
         "resync" => "is being made consistent (resync)",
@@ -202,9 +193,8 @@ fn array(device: &Device) -> Option<CountedFinding> {
     };
     let sentence =
         format!("{name} {doing}: it reads and writes all of its disks meanwhile{missing}");
-    let found = CountedFinding::new(rules::raid_resync::RULE, 0.5, Severity::Warning, sentence);
-    Some(found.map(|finding| {
-        finding
+    Some(
+        of_counters(rules::raid_resync::RULE, 0.5, Severity::Warning, sentence)
             .about(facts::subject_of(name, None))
             .sure(Confidence::Likely)
             .shown("missing members", state.degraded as f64, "members", "cat /proc/mdstat")
@@ -213,6 +203,6 @@ fn array(device: &Device) -> Option<CountedFinding> {
                  /sys/block/ARRAY/md/sync_action`; both go slower with a smaller \
                  dev.raid.speed_limit_max",
             )
-            .check("`cat /proc/mdstat` while it is slow: it shows what runs")
-    }))
+            .check("`cat /proc/mdstat` while it is slow: it shows what runs"),
+    )
 }

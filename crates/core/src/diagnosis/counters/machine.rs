@@ -3,10 +3,10 @@
 //!
 //! What does not belong here: devices (see [`super::devices`]).
 
-use super::{CountedFinding, loads};
+use super::{loads, of_counters};
 use crate::analysis::summary::{Series, Summary};
 use crate::diagnosis::facts::Facts;
-use crate::diagnosis::finding::{Confidence, Severity};
+use crate::diagnosis::finding::{Confidence, Finding, Severity};
 use crate::diagnosis::place::Place;
 use crate::diagnosis::words;
 use crate::diagnosis::{bottleneck, rules};
@@ -28,7 +28,7 @@ const WAITING: f64 = 0.10;
 /// few CPUs. Chosen.
 const WAITING_ALONE: f64 = 0.50;
 
-pub(super) fn findings(facts: &Facts<'_>) -> Vec<CountedFinding> {
+pub(super) fn findings(facts: &Facts<'_>) -> Vec<Finding> {
     let summary = facts.summary();
     let swap = swapping(summary);
     // Faults of pages in swap are counted as major faults, too.
@@ -44,7 +44,7 @@ fn rate(summary: &Summary, metric: Metric) -> f64 {
     summary.samples.system(metric).and_then(|it| it.mean).unwrap_or(0.0)
 }
 
-fn swapping(summary: &Summary) -> Option<CountedFinding> {
+fn swapping(summary: &Summary) -> Option<Finding> {
     let (read, written) = (rate(summary, Metric::SwappedIn), rate(summary, Metric::SwappedOut));
     let sentence = format!(
         "memory is short: {}/s come back from swap and {}/s go out to it, and programs wait for \
@@ -52,23 +52,20 @@ fn swapping(summary: &Summary) -> Option<CountedFinding> {
         words::bytes(read),
         words::bytes(written),
     );
-    let of = rules::swap_io::RULE;
     (read >= SWAPPED_IN).then(|| {
-        CountedFinding::new(of, 0.5, Severity::Warning, sentence).map(|finding| {
-            finding
-                .sure(Confidence::Likely)
-                .shown("swapped in", read, "bytes/s", "vmstat 1")
-                .shown("swapped out", written, "bytes/s", "vmstat 1")
-                .fix(
-                    "find who uses the memory (`ps aux --sort=-rss`), limit or stop it, or add \
-                     memory; a smaller vm.swappiness only moves the loss to the page cache",
-                )
-                .check("`vmstat 1`: if si stays zero while it is slow, nothing swaps")
-        })
+        of_counters(rules::swap_io::RULE, 0.5, Severity::Warning, sentence)
+            .sure(Confidence::Likely)
+            .shown("swapped in", read, "bytes/s", "vmstat 1")
+            .also("swapped out", written, "bytes/s")
+            .fix(
+                "find who uses the memory (`ps aux --sort=-rss`), limit or stop it, or add \
+                 memory; a smaller vm.swappiness only moves the loss to the page cache",
+            )
+            .check("`vmstat 1`: if si stays zero while it is slow, nothing swaps")
     })
 }
 
-fn faults(summary: &Summary) -> Option<CountedFinding> {
+fn faults(summary: &Summary) -> Option<Finding> {
     let per_s = rate(summary, Metric::MajorFaults);
     let sentence = format!(
         "programs wait for {} of their own pages a second (major faults): memory is too short to \
@@ -76,39 +73,34 @@ fn faults(summary: &Summary) -> Option<CountedFinding> {
         words::number(per_s),
     );
     (per_s >= FAULTS).then(|| {
-        let of = rules::major_faults::RULE.placed(Place::Memory);
-        CountedFinding::new(of, 0.5, Severity::Warning, sentence).map(|finding| {
-            finding
-                .sure(Confidence::Possible)
-                .shown("major faults", per_s, "1/s", "sar -B")
-                .fix(
-                    "give programs more memory, or use less of it; `sar -B` and `sar -r` tell when",
-                )
-                .check(
-                    "programs that start, or read mapped files for the first time, fault as well",
-                )
-        })
+        of_counters(
+            rules::major_faults::RULE.placed(Place::Memory),
+            0.5,
+            Severity::Warning,
+            sentence,
+        )
+        .sure(Confidence::Possible)
+        .shown("major faults", per_s, "1/s", "sar -B")
+        .fix("give programs more memory, or use less of it; `sar -B` and `sar -r` tell when")
+        .check("programs that start, or read mapped files for the first time, fault as well")
     })
 }
 
-fn reclaim(summary: &Summary) -> Option<CountedFinding> {
+fn reclaim(summary: &Summary) -> Option<Finding> {
     let per_s = rate(summary, Metric::ScannedDirect);
     let sentence = format!(
         "programs must search memory for free pages themselves: {}/s scanned (direct reclaim)",
         words::bytes(per_s),
     );
     (per_s >= SCANNED).then(|| {
-        let of = rules::memory_reclaim::RULE;
-        CountedFinding::new(of, 0.2, Severity::Warning, sentence).map(|finding| {
-            finding
-                .sure(Confidence::Possible)
-                .shown("scanned by programs", per_s, "bytes/s", "sar -B")
-                .fix(
-                    "raise vm.min_free_kbytes a little, or use less memory; bulk copies can use \
-                      direct I/O",
-                )
-                .check("`sar -B`: pgscand/s is zero in quiet hours")
-        })
+        of_counters(rules::memory_reclaim::RULE, 0.2, Severity::Warning, sentence)
+            .sure(Confidence::Possible)
+            .shown("scanned by programs", per_s, "bytes/s", "sar -B")
+            .fix(
+                "raise vm.min_free_kbytes a little, or use less memory; bulk copies can use \
+                 direct I/O",
+            )
+            .check("`sar -B`: pgscand/s is zero in quiet hours")
     })
 }
 
@@ -122,7 +114,7 @@ fn cpu_shares(summary: &Summary) -> Option<(f64, f64, f64)> {
     (all > 0.0).then(|| ((user + system) / all, waiting / all, stolen / all))
 }
 
-fn steal(summary: &Summary) -> Option<CountedFinding> {
+fn steal(summary: &Summary) -> Option<Finding> {
     let (_, _, stolen) = cpu_shares(summary)?;
     let sentence = format!(
         "the hypervisor takes {} of the CPU time: requests and woken threads wait for a CPU that \
@@ -130,22 +122,19 @@ fn steal(summary: &Summary) -> Option<CountedFinding> {
         words::percent(stolen),
     );
     (stolen >= STOLEN).then(|| {
-        let of = rules::cpu_steal::RULE;
-        CountedFinding::new(of, stolen, Severity::Warning, sentence).map(|finding| {
-            finding
-                .sure(Confidence::Likely)
-                .shown("stolen CPU time", stolen * 100.0, "%", "vmstat 1")
-                .fix(
-                    "use a larger or dedicated instance (burstable ones steal once their CPU \
-                     credit is used up: check its graph), or fewer guests on the host",
-                )
-                .check("slow requests in seconds without steal have another reason")
-        })
+        of_counters(rules::cpu_steal::RULE, stolen, Severity::Warning, sentence)
+            .sure(Confidence::Likely)
+            .shown("stolen CPU time", stolen * 100.0, "%", "vmstat 1")
+            .fix(
+                "use a larger or dedicated instance (burstable ones steal once their CPU \
+                 credit is used up: check its graph), or fewer guests on the host",
+            )
+            .check("slow requests in seconds without steal have another reason")
     })
 }
 
 /// Threads that wait for storage where no device is told of.
-fn blocked(summary: &Summary) -> Option<CountedFinding> {
+fn blocked(summary: &Summary) -> Option<Finding> {
     let threads = summary.samples.system(Metric::Blocked).and_then(|blocked| blocked.mean);
     let (_, waiting, _) = cpu_shares(summary)?;
     let is_known = loads(summary).iter().any(|load| load.util.is_some() || load.depth.is_some());
@@ -170,20 +159,20 @@ fn blocked(summary: &Summary) -> Option<CountedFinding> {
         words::percent(waiting),
         rates.unwrap_or_default(),
     );
-    let of = bottleneck::BLOCKED_UNKNOWN;
-    let found = CountedFinding::new(of, waiting, Severity::Warning, sentence);
-    Some(found.map(|mut finding| {
-        if let Some(threads) = threads {
-            finding = finding.shown("blocked threads", threads, "threads", "vmstat 1");
-        }
-        // One thread makes a machine of few CPUs idle for it.
-        let sure = if threads.is_some() { Confidence::Likely } else { Confidence::Possible };
+    let mut finding =
+        of_counters(bottleneck::BLOCKED_UNKNOWN, waiting, Severity::Warning, sentence);
+    if let Some(threads) = threads {
+        finding = finding.shown("blocked threads", threads, "threads", "vmstat 1");
+    }
+    // One thread makes a machine of few CPUs idle for it.
+    let sure = if threads.is_some() { Confidence::Likely } else { Confidence::Possible };
+    Some(
         finding
             .sure(sure)
             .shown("CPU time idle for I/O", waiting * 100.0, "%", "vmstat 1")
             .fix("find which device and who: `iostat -x 1 10`, `pidstat -d 1`, or iowhy itself")
-            .check("threads in state D that wait for no storage (`ps -eo stat,wchan:32,comm`)")
-    }))
+            .check("threads in state D that wait for no storage (`ps -eo stat,wchan:32,comm`)"),
+    )
 }
 
 pub(super) fn words(summary: &Summary) -> Option<String> {

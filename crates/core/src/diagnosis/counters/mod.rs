@@ -25,6 +25,7 @@ mod tests;
 
 use super::bottleneck::DEVICE_SATURATED;
 use super::facts::Facts;
+use super::facts::thresholds::MOST;
 use super::finding::{Confidence, Finding, FindingLayer, ImpactOf, Severity};
 use super::place::Place;
 use super::rule::Rule;
@@ -39,7 +40,7 @@ const NAMED: usize = 3;
 /// A sentence on what counters alone say: there is nothing else in the data.
 pub(super) fn sentence(summary: &Summary) -> String {
     let used = loads(summary);
-    let said: Vec<String> = used.iter().take(NAMED).map(counted).collect();
+    let said: Vec<String> = used.iter().take(NAMED).map(load_words).collect();
     let source = &summary.environment.source;
     let devices = match said.is_empty() {
         true => format!("No problem is visible in {source}, which has no device's requests."),
@@ -55,7 +56,7 @@ pub(super) fn sentence(summary: &Summary) -> String {
 }
 
 /// Words on how busy a device was, and how long its requests took.
-fn counted(load: &CountedLoad<'_>) -> String {
+fn load_words(load: &CountedLoad<'_>) -> String {
     let mean = load.mean_ns().map(|ns| format!(", {} each request", words::time(ns)));
     let busy = load
         .util
@@ -64,26 +65,14 @@ fn counted(load: &CountedLoad<'_>) -> String {
     format!("{}{}{}", load.name(), busy.unwrap_or_default(), mean.unwrap_or_default())
 }
 
-/// A finding with its rule, not yet complete.
-struct CountedFinding {
-    of: Rule,
-    finding: Finding,
-}
-
-impl CountedFinding {
-    /// A warning, or what else is given, that takes a share of the time, 0 to 1.
-    fn new(of: Rule, share: f64, severity: Severity, sentence: String) -> CountedFinding {
-        let finding = Finding::of_share(ImpactOf::DeviceTime, share, share, sentence)
-            .upper_bound()
-            .at_least(severity)
-            .at_most(severity);
-        CountedFinding { of, finding }
-    }
-
-    /// The same with another finding.
-    fn map(self, change: impl FnOnce(Finding) -> Finding) -> CountedFinding {
-        CountedFinding { finding: change(self.finding), ..self }
-    }
+/// A finding of a rule, not yet complete: a warning, or what else is given, that takes a share of
+/// the time, 0 to 1.
+fn of_counters(of: Rule, share: f64, severity: Severity, sentence: String) -> Finding {
+    Finding::of_share(ImpactOf::DeviceTime, share, share, sentence)
+        .of_rule(&of)
+        .upper_bound()
+        .at_least(severity)
+        .at_most(severity)
 }
 
 /// Whether there is nothing but counters and messages.
@@ -103,7 +92,7 @@ pub(super) fn with_counters(found: Vec<Finding>, facts: &Facts<'_>) -> Vec<Findi
         .into_iter()
         .chain(machine::findings(facts))
         .chain(devices::findings(facts))
-        .map(|it| it.finding.complete(&it.of, FindingLayer::Cause, facts))
+        .map(|finding| finding.complete(FindingLayer::Cause, facts))
         .filter(Finding::matters)
         .collect();
     let mut kept: Vec<Finding> = Vec::new();
@@ -137,9 +126,6 @@ fn explains(cause: &Finding, other: &Finding) -> bool {
         && cause.severity > Severity::Info
         && cause.confidence >= Confidence::Likely
 }
-
-/// The least share of all processes' bytes of the one that is named. Chosen: more than all others.
-const MOST: f64 = 0.5;
 
 /// Names the process that causes most of the bytes, where `pidstat` or `iotop` tells.
 fn name_user(finding: &mut Finding, facts: &Facts<'_>) {

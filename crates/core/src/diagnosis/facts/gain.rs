@@ -4,15 +4,13 @@
 //! What does not belong here: how much of a device's time a cause explains (see `rules`).
 
 use super::Facts;
+use super::thresholds::MOST;
 use crate::analysis::summary::patterns::WaitGroup;
 use crate::model::Metric;
 use crate::model::metric::process_of;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// The least share of a process's waits that is followed by such a sleep, to lower what it would
-/// gain. Chosen: most of them, so that a few odd rounds change nothing.
-const MOSTLY: f64 = 0.5;
 /// The least share of a group's time that is one thread's, for what follows its waits to count:
 /// threads that work for clients of other machines sleep, too, and those clients wait for them.
 /// Chosen.
@@ -82,7 +80,7 @@ impl Facts<'_> {
         }
         let all_ns = self.waits(|group| group.pid == pid).time_ns.max(1) as f64;
         let hidden = (hidden_ns / all_ns).min(1.0);
-        if hidden < MOSTLY || self.waited_for_ns(pid) >= WAITED_FOR * all_ns {
+        if hidden < MOST || self.waited_for_ns(pid) >= WAITED_FOR * all_ns {
             return 1.0;
         }
         1.0 - hidden
@@ -91,7 +89,7 @@ impl Facts<'_> {
     /// Returns the longest that a thread of a process waits for its other threads, while those wait
     /// for storage, nanoseconds.
     fn waited_for_ns(&self, pid: u32) -> f64 {
-        let rows = self.summary().chains.iter().flat_map(|chains| &chains.rows);
+        let rows = self.chains();
         let own = rows.filter(|row| {
             row.sleeps >= ROUNDS && row.steps.iter().skip(1).any(|step| step.pid == pid)
         });

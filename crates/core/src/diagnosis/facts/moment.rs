@@ -3,11 +3,10 @@
 //! What does not belong here: choosing the moment, and blaming the difference on something.
 
 use super::shape;
+use super::thresholds::{BIN_NS, MOST};
 use crate::analysis::summary::patterns::{Bin, DevicePatterns, Timeline};
 use std::ops::Range;
 
-/// The length of bins, so that each holds enough requests, nanoseconds.
-const BIN_NS: u64 = 500_000_000;
 /// The number of bins next to the moment that are compared, on each side.
 const NEAREST: usize = 10;
 /// The least number of them with enough requests. Chosen: three of each differ by chance once in
@@ -15,9 +14,6 @@ const NEAREST: usize = 10;
 const LEAST_BINS: usize = 3;
 /// The least number of requests in a bin for a meaningful mean.
 const LEAST: u64 = 5;
-/// The least share of the bytes before for a main program, and the least part of that share that it
-/// must keep. Chosen.
-const HALF: f64 = 0.5;
 
 /// The measure of work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -183,7 +179,7 @@ impl<'a> Around<'a> {
         let owners =
             self.patterns.owners.iter().map(|owner| (share(&owner.bytes, &left), &owner.bytes));
         let most = owners.max_by(|a, b| a.0.total_cmp(&b.0));
-        most.is_some_and(|(had, bytes)| had >= HALF && share(bytes, &right) < HALF * had)
+        most.is_some_and(|(had, bytes)| had >= MOST && share(bytes, &right) < MOST * had)
     }
 
     /// Returns the share of the device's time that the work since would not have taken at the cost
@@ -197,7 +193,7 @@ impl<'a> Around<'a> {
         let after = MomentPart::from_bins(self.timeline.bin_ns, late());
         // A load that has ended, or continues with less, is not delayed.
         let depth = |bin: &Bin| MomentPart::from_bins(self.timeline.bin_ns, [bin]).depth();
-        let is_as_deep = |bin: &&Bin| depth(bin) >= HALF * self.since.depth();
+        let is_as_deep = |bin: &&Bin| depth(bin) >= MOST * self.since.depth();
         let asked = MomentPart::from_bins(self.timeline.bin_ns, late().filter(is_as_deep));
         let of_requests = 1.0 - self.before.cost(of) * after.work(of) / after.q2c_ns.max(1.0);
         let of_pace = 1.0 - asked.pace(of) / self.before.pace(of).max(f64::MIN_POSITIVE);

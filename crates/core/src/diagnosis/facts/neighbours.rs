@@ -2,15 +2,13 @@
 //!
 //! What does not belong here: the exact time behind single requests (see `analysis::blame`).
 
+use super::thresholds::MOST;
 use super::{Facts, Waited, device_time_ns};
 use crate::analysis::summary::patterns::WaitGroup;
 use crate::analysis::summary::{DeviceSummary, Direction, ProcessRow, UsedRow};
 use crate::diagnosis::programs::{self, FileRole};
 use crate::model::WaitClass;
 
-/// The least share of a device's time or of its written bytes for its main user. Chosen: more than
-/// everything else together.
-const MOST: f64 = 0.5;
 /// The least share of a device's bytes of one process among those of its program, and how many
 /// times the next one's it must be. Chosen: sessions of one kind do about the same.
 const PART: f64 = 0.4;

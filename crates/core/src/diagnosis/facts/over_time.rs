@@ -8,6 +8,7 @@
 mod tests;
 
 use super::shape::{self, Rhythm};
+use super::thresholds::FLAT;
 use crate::analysis::summary::Summary;
 use crate::analysis::summary::patterns::{Bin, DevicePatterns, OwnerTimeline, Timeline};
 use crate::diagnosis::words;
@@ -27,8 +28,6 @@ const ERRORS: f64 = 6.0;
 const TRIED: f64 = 3.0;
 /// The largest coefficient of variation of a level.
 const EVEN: f64 = 0.3;
-/// How even a limited level is, and how near to a round number: as for `provider-cap`.
-const FLAT: f64 = 0.025;
 const ROUND: f64 = 0.03;
 /// The least mean number of requests per bin.
 const REQUESTS: f64 = 5.0;

@@ -1,5 +1,6 @@
 //! The shape of a device's timeline: plateaus, steps, periodic bursts.
 
+use super::thresholds::MOST;
 use crate::analysis::summary::Bucket;
 use crate::analysis::summary::patterns::{Bin, Timeline};
 
@@ -22,8 +23,6 @@ const NEAR_HIGHEST: f64 = 0.5;
 const MOST_REGULAR: f64 = 0.85;
 /// The least share of the time between bursts. Chosen: requests at an even pace have gaps, too.
 const LEAST_CALM: f64 = 0.35;
-/// The least share of the bytes in the bursts.
-const MOST_BYTES: f64 = 0.5;
 
 /// Bursts at regular intervals.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -72,7 +71,7 @@ fn too_few(bytes: &[u64]) -> Rhythm {
     let gaps = gaps(&bursts);
     let mean = mean(&gaps);
     let even = gaps.iter().all(|gap| (gap - mean).abs() <= REGULAR * mean + 1.0);
-    if gaps.is_empty() || gaps.len() >= PERIODS || !even || share_of(bytes, &bursts) < MOST_BYTES {
+    if gaps.is_empty() || gaps.len() >= PERIODS || !even || share_of(bytes, &bursts) < MOST {
         return Rhythm::None;
     }
     Rhythm::TooFew(bursts.len())
@@ -164,14 +163,14 @@ fn confirmed(bytes: &[u64], lag: usize, bin_ns: u64) -> Option<Period> {
     let is_regular = near >= PERIODS
         && near * 2 >= gaps.len()
         && (near + far) as f64 >= MOST_REGULAR * gaps.len() as f64;
-    (is_regular && calm >= LEAST_CALM && share >= MOST_BYTES && periods >= PERIODS as f64).then(
-        || Period {
+    (is_regular && calm >= LEAST_CALM && share >= MOST && periods >= PERIODS as f64).then(|| {
+        Period {
             period_ns: ((last - first) as f64 / periods * bin_ns as f64) as u64,
             first_ns: first as u64 * bin_ns,
             bursts: bursts.len(),
             share,
-        },
-    )
+        }
+    })
 }
 
 /// Two levels of a rate, and the point of change.

@@ -3,6 +3,7 @@
 //! What does not belong here: who waits for whom within a program (see `analysis::waits::chains`).
 
 use super::Facts;
+use super::thresholds::BUSY;
 use crate::analysis::summary::patterns::WaitGroup;
 use crate::analysis::summary::{ChainStep, DeviceSummary, DirectionSummary};
 use crate::diagnosis::programs::{self, FileRole};
@@ -22,8 +23,6 @@ const LARGE: f64 = SLOW_BULK_PER_S / 64.0;
 /// The least share of a program's waits that are one process's for it to stand for the program.
 /// Chosen.
 const NEARLY_ALL: f64 = 0.9;
-/// The least share of the watch in which a device is busy that takes no more. Chosen.
-const BUSY: f64 = 0.95;
 
 /// How little a device takes of large requests.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -138,7 +137,7 @@ impl Facts<'_> {
     /// Returns the other programs that wait for a process which waits for storage, and their time,
     /// nanoseconds.
     fn waiters_behind(&self, pid: u32) -> impl Iterator<Item = (&ChainStep, u64)> {
-        let chains = self.summary().chains.iter().flat_map(|chains| &chains.rows);
+        let chains = self.chains();
         chains.filter_map(move |row| {
             let place = row.steps.iter().position(|step| step.pid == pid && step.processes <= 1)?;
             let (before, own) = (row.steps.get(..place)?, row.steps.get(place)?);
@@ -167,7 +166,7 @@ impl Facts<'_> {
     /// Returns what kind of its program's processes this one is, as sentences name it, and its
     /// advice, where others wait for it and the functions that it waits in show it.
     pub fn worker(&self, pid: u32) -> Option<(&'static str, &'static str)> {
-        let chains = self.summary().chains.iter().flat_map(|chains| &chains.rows);
+        let chains = self.chains();
         let own = chains.filter_map(|row| row.steps.last()).filter(|step| step.pid == pid);
         own.filter_map(|step| programs::worker_of(&step.process, &step.user_stack)).next()
     }
@@ -184,7 +183,7 @@ impl Facts<'_> {
 
     /// Whether other programs wait for a process.
     fn is_waited_for(&self, pid: u32) -> bool {
-        let chains = self.summary().chains.iter().flat_map(|chains| &chains.rows);
+        let chains = self.chains();
         let mut behind = chains.filter(|row| row.steps.first().is_some_and(|step| step.pid != pid));
         behind.any(|row| row.steps.iter().skip(1).any(|step| step.pid == pid))
     }

@@ -15,308 +15,167 @@ pub(super) const WORKERS: &[(&str, &str, &str, Topic)] = &[
 ];
 
 pub(super) const ALL: &[KnownProgram] = &[
-    KnownProgram {
-        name: "PostgreSQL",
-        processes: &["postgres", "postmaster", "pg_basebackup", "pg_dump"],
-        paths: &[
-            (WriteAheadLog, "/pg_wal/"),
-            (WriteAheadLog, "/pg_xlog/"),
-            (Temporary, "/pgsql_tmp"),
-            (Data, "/pg_xact/"),
-            (Data, "/pg_tblspc/"),
+    program! {
+        "PostgreSQL": ["postgres", "postmaster", "pg_basebackup", "pg_dump"],
+        paths: [
+            WriteAheadLog "/pg_wal/", WriteAheadLog "/pg_xlog/", Temporary "/pgsql_tmp",
+            Data "/pg_xact/", Data "/pg_tblspc/"
         ],
-        own_paths: &[(Data, "/base/"), (Data, "/global/")],
-        advice: &[
-            (
-                Topic::Sync,
-                "PostgreSQL: put pg_wal on its own low-latency device, or batch commits \
-                 (commit_delay, larger transactions); where a crash may lose the last \
-                 transactions, set synchronous_commit=off",
-            ),
-            (
-                Topic::RowLock,
-                "PostgreSQL: let fewer transactions change the same row (spread a counter over \
-                 several rows, or collect changes and apply them in one), and lock it last; `SET \
-                 LOCAL synchronous_commit = off` in these transactions releases the row without \
-                 the sync: a crash then loses the last ones; commit_delay makes this worse, since \
-                 the row stays locked meanwhile",
-            ),
-            (
-                Topic::Checkpoint,
-                "PostgreSQL: raise max_wal_size so that checkpoint_timeout triggers checkpoints, \
-                 keep checkpoint_completion_target=0.9, set checkpoint_flush_after, and put pg_wal \
-                 on its own device",
-            ),
-            (
-                Topic::Recovery,
-                "PostgreSQL 14 and later: set recovery_init_sync_method=syncfs, which syncs the \
-                 file system once instead of each data file",
-            ),
-            (
-                Topic::Scan,
-                "PostgreSQL: `EXPLAIN (ANALYZE, BUFFERS)` the query and give it an index; a scan \
-                 that is meant to be one runs off-peak, with fewer parallel workers \
-                 (max_parallel_workers_per_gather)",
-            ),
-            (
-                Topic::Maintenance,
-                "PostgreSQL: see who it is (`SELECT pid, backend_type, query FROM \
-                 pg_stat_activity`, pg_stat_progress_vacuum); for autovacuum raise \
-                 autovacuum_vacuum_cost_delay or lower autovacuum_vacuum_cost_limit, run VACUUM \
-                 FULL, CLUSTER and CREATE INDEX off-peak",
-            ),
-            (
-                Topic::Standby,
-                "PostgreSQL: where commits of the primary wait for this standby \
-                 (pg_stat_replication.sync_state), put its pg_wal on a faster device, let any of \
-                 several standbys answer (`synchronous_standby_names = 'ANY 1 (a, b)'`), or set \
-                 synchronous_commit=remote_write on the primary: a crash of both machines then \
-                 loses the last transactions",
-            ),
-            (
-                Topic::Spill,
-                "PostgreSQL: raise work_mem for the sessions that sort or hash (`log_temp_files=0` \
-                 names the queries), or set temp_tablespaces to another device",
-            ),
-            (
-                Topic::Reads,
-                "PostgreSQL: `EXPLAIN (ANALYZE, BUFFERS)` the query; if it scans a table, use an \
-                 index, and fewer parallel workers (max_parallel_workers_per_gather) next to \
-                 latency-sensitive clients; else more memory for shared_buffers and the page cache",
-            ),
-        ],
+        own: [Data "/base/", Data "/global/"];
+        Sync: "PostgreSQL: put pg_wal on its own low-latency device, or batch commits \
+            (commit_delay, larger transactions); where a crash may lose the last transactions, set \
+            synchronous_commit=off",
+        RowLock: "PostgreSQL: let fewer transactions change the same row (spread a counter over \
+            several rows, or collect changes and apply them in one), and lock it last; `SET LOCAL \
+            synchronous_commit = off` in these transactions releases the row without the sync: a \
+            crash then loses the last ones; commit_delay makes this worse, since the row stays \
+            locked meanwhile",
+        Checkpoint: "PostgreSQL: raise max_wal_size so that checkpoint_timeout triggers \
+            checkpoints, keep checkpoint_completion_target=0.9, set checkpoint_flush_after, and \
+            put pg_wal on its own device",
+        Recovery: "PostgreSQL 14 and later: set recovery_init_sync_method=syncfs, which syncs the \
+            file system once instead of each data file",
+        Scan: "PostgreSQL: `EXPLAIN (ANALYZE, BUFFERS)` the query and give it an index; a scan \
+            that is meant to be one runs off-peak, with fewer parallel workers \
+            (max_parallel_workers_per_gather)",
+        Maintenance: "PostgreSQL: see who it is (`SELECT pid, backend_type, query FROM \
+            pg_stat_activity`, pg_stat_progress_vacuum); for autovacuum raise \
+            autovacuum_vacuum_cost_delay or lower autovacuum_vacuum_cost_limit, run VACUUM FULL, \
+            CLUSTER and CREATE INDEX off-peak",
+        Standby: "PostgreSQL: where commits of the primary wait for this standby \
+            (pg_stat_replication.sync_state), put its pg_wal on a faster device, let any of \
+            several standbys answer (`synchronous_standby_names = 'ANY 1 (a, b)'`), or set \
+            synchronous_commit=remote_write on the primary: a crash of both machines then loses \
+            the last transactions",
+        Spill: "PostgreSQL: raise work_mem for the sessions that sort or hash (`log_temp_files=0` \
+            names the queries), or set temp_tablespaces to another device",
+        Reads: "PostgreSQL: `EXPLAIN (ANALYZE, BUFFERS)` the query; if it scans a table, use an \
+            index, and fewer parallel workers (max_parallel_workers_per_gather) next to \
+            latency-sensitive clients; else more memory for shared_buffers and the page cache",
     },
-    KnownProgram {
-        name: "MySQL/MariaDB",
-        processes: &["mysqld", "mariadbd", "ib_log_flush", "ib_log_fl_notif", "ib_pg_flush_co*"],
-        paths: &[
-            (WriteAheadLog, "/ib_logfile*"),
-            (WriteAheadLog, "/#innodb_redo/"),
-            (Data, "/ibdata*"),
-            (Data, "#ib_*.dblwr"),
-            (Temporary, "/ibtmp*"),
-            (Temporary, "/#innodb_temp/"),
+    program! {
+        "MySQL/MariaDB": [
+            "mysqld", "mariadbd", "ib_log_flush", "ib_log_fl_notif", "ib_pg_flush_co*"
         ],
-        own_paths: &[
-            (WriteAheadLog, "-bin.0*"),
-            (WriteAheadLog, "/binlog.*"),
-            (Temporary, "/#sql*"),
-            (Data, "*.ibd"),
-            (Data, "*.MYD"),
+        paths: [
+            WriteAheadLog "/ib_logfile*", WriteAheadLog "/#innodb_redo/", Data "/ibdata*",
+            Data "#ib_*.dblwr", Temporary "/ibtmp*", Temporary "/#innodb_temp/"
         ],
-        advice: &[
-            (
-                Topic::Sync,
-                "MySQL/MariaDB: put the redo log and the binary log on a low-latency device, or \
-                 let commits share a sync (MySQL: binlog_group_commit_sync_delay; MariaDB: \
-                 binlog_commit_wait_count with binlog_commit_wait_usec); \
-                 innodb_flush_log_at_trx_commit=2 and sync_binlog=1000 sync less: a crash of the \
-                 machine then loses up to a second",
-            ),
-            (
-                Topic::RowLock,
-                "MySQL/MariaDB: let fewer transactions change the same row (spread a counter over \
-                 several rows, or collect changes and apply them in one), and lock it last; \
-                 innodb_flush_log_at_trx_commit=2 releases the row without the sync: a crash of \
-                 the machine then loses up to a second; a delay that lets commits share a sync \
-                 makes this worse",
-            ),
-            (
-                Topic::Checkpoint,
-                "MySQL/MariaDB: enlarge the redo log (innodb_redo_log_capacity or \
-                 innodb_log_file_size), set innodb_io_capacity to what the device can do, turn \
-                 innodb_adaptive_flushing on",
-            ),
-            (
-                Topic::Spill,
-                "MySQL/MariaDB: find the queries that sort or build temporary tables (`SHOW GLOBAL \
-                 STATUS LIKE 'Created_tmp_disk%'`), add indexes, raise tmp_table_size with \
-                 max_heap_table_size, or move tmpdir to another device",
-            ),
-            (
-                Topic::Reads,
-                "MySQL/MariaDB: raise innodb_buffer_pool_size; `EXPLAIN` the query that scans",
-            ),
-            (
-                Topic::Scan,
-                "MySQL/MariaDB: `EXPLAIN` the query that reads the whole table (`SHOW \
-                 PROCESSLIST`), and give it an index",
-            ),
-            (
-                Topic::Maintenance,
-                "MySQL/MariaDB: `SHOW PROCESSLIST` names the statement (ALTER TABLE, OPTIMIZE, a \
-                 dump): run it off-peak, or in portions",
-            ),
-        ],
+        own: [
+            WriteAheadLog "-bin.0*", WriteAheadLog "/binlog.*", Temporary "/#sql*", Data "*.ibd",
+            Data "*.MYD"
+        ];
+        Sync: "MySQL/MariaDB: put the redo log and the binary log on a low-latency device, or let \
+            commits share a sync (MySQL: binlog_group_commit_sync_delay; MariaDB: \
+            binlog_commit_wait_count with binlog_commit_wait_usec); \
+            innodb_flush_log_at_trx_commit=2 and sync_binlog=1000 sync less: a crash of the \
+            machine then loses up to a second",
+        RowLock: "MySQL/MariaDB: let fewer transactions change the same row (spread a counter over \
+            several rows, or collect changes and apply them in one), and lock it last; \
+            innodb_flush_log_at_trx_commit=2 releases the row without the sync: a crash of the \
+            machine then loses up to a second; a delay that lets commits share a sync makes this \
+            worse",
+        Checkpoint: "MySQL/MariaDB: enlarge the redo log (innodb_redo_log_capacity or \
+            innodb_log_file_size), set innodb_io_capacity to what the device can do, turn \
+            innodb_adaptive_flushing on",
+        Spill: "MySQL/MariaDB: find the queries that sort or build temporary tables (`SHOW GLOBAL \
+            STATUS LIKE 'Created_tmp_disk%'`), add indexes, raise tmp_table_size with \
+            max_heap_table_size, or move tmpdir to another device",
+        Reads: "MySQL/MariaDB: raise innodb_buffer_pool_size; `EXPLAIN` the query that scans",
+        Scan: "MySQL/MariaDB: `EXPLAIN` the query that reads the whole table (`SHOW PROCESSLIST`), \
+            and give it an index",
+        Maintenance: "MySQL/MariaDB: `SHOW PROCESSLIST` names the statement (ALTER TABLE, \
+            OPTIMIZE, a dump): run it off-peak, or in portions",
     },
-    KnownProgram {
-        name: "etcd",
-        processes: &["etcd"],
-        paths: &[(WriteAheadLog, "/member/wal/"), (Snapshot, "/member/snap/*.snap")],
-        own_paths: &[(Data, "/snap/db")],
-        advice: &[
-            (
-                Topic::Sync,
-                "etcd: put its data directory, or --wal-dir alone, on a device of its own with low \
-                 sync latency (its manual requires a 99th percentile of the WAL's fsync below 10 \
-                 ms); until then raise --heartbeat-interval and --election-timeout so that no \
-                 leader is lost",
-            ),
-            (
-                Topic::Checkpoint,
-                "etcd: compact and defragment one member at a time, and keep other writers off \
-                 its device",
-            ),
-        ],
+    program! {
+        "etcd": ["etcd"],
+        paths: [WriteAheadLog "/member/wal/", Snapshot "/member/snap/*.snap"],
+        own: [Data "/snap/db"];
+        Sync: "etcd: put its data directory, or --wal-dir alone, on a device of its own with low \
+            sync latency (its manual requires a 99th percentile of the WAL's fsync below 10 ms); \
+            until then raise --heartbeat-interval and --election-timeout so that no leader is \
+            lost",
+        Checkpoint: "etcd: compact and defragment one member at a time, and keep other writers off \
+            its device",
     },
-    KnownProgram {
-        name: "Redis/Valkey",
-        processes: &["redis-server", "valkey-server", "redis-rdb-bgsav", "redis-aof-rewri"],
-        paths: &[(WriteAheadLog, "/appendonlydir/"), (WriteAheadLog, "/appendonly.aof")],
-        own_paths: &[(Snapshot, "/temp-"), (Snapshot, "*.rdb"), (WriteAheadLog, "*.aof")],
-        advice: &[
-            (
-                Topic::Sync,
-                "Redis: put the append-only file on a low-latency device; appendfsync everysec \
-                 syncs once per second, and a crash then loses up to about a second of writes",
-            ),
-            (
-                Topic::Snapshot,
-                "Redis: take snapshots on a replica, at quiet times (save), or on a different \
-                 device from the append-only file. no-appendfsync-on-rewrite yes avoids the stall; \
-                 a crash during a rewrite then loses up to 30 s of writes",
-            ),
-        ],
+    program! {
+        "Redis/Valkey": ["redis-server", "valkey-server", "redis-rdb-bgsav", "redis-aof-rewri"],
+        paths: [WriteAheadLog "/appendonlydir/", WriteAheadLog "/appendonly.aof"],
+        own: [Snapshot "/temp-", Snapshot "*.rdb", WriteAheadLog "*.aof"];
+        Sync: "Redis: put the append-only file on a low-latency device; appendfsync everysec syncs \
+            once per second, and a crash then loses up to about a second of writes",
+        Snapshot: "Redis: take snapshots on a replica, at quiet times (save), or on a different \
+            device from the append-only file. no-appendfsync-on-rewrite yes avoids the stall; a \
+            crash during a rewrite then loses up to 30 s of writes",
     },
-    KnownProgram {
-        name: "MongoDB",
-        processes: &["mongod"],
-        paths: &[(WriteAheadLog, "/journal/WiredTigerLog"), (WriteAheadLog, "WiredTigerPreplog")],
-        own_paths: &[(Data, "/collection-"), (Data, "/index-"), (Data, "*.wt")],
-        advice: &[
-            (
-                Topic::Sync,
-                "MongoDB: put the journal directory on a low-latency device; batch writes; \
-                 writeConcern j:true makes each write wait for the journal",
-            ),
-            (
-                Topic::Checkpoint,
-                "MongoDB: lower eviction_dirty_target and eviction_dirty_trigger so that \
-                 checkpoints write less at once; put journal and data on separate devices",
-            ),
-            (
-                Topic::Reads,
-                "MongoDB: provide more memory for the WiredTiger cache and the page cache; add an \
-                 index for the query that scans (`db.currentOp()`); set readahead to 8 to 32 \
-                 sectors on the data device, as its production notes say",
-            ),
-        ],
+    program! {
+        "MongoDB": ["mongod"],
+        paths: [WriteAheadLog "/journal/WiredTigerLog", WriteAheadLog "WiredTigerPreplog"],
+        own: [Data "/collection-", Data "/index-", Data "*.wt"];
+        Sync: "MongoDB: put the journal directory on a low-latency device; batch writes; \
+            writeConcern j:true makes each write wait for the journal",
+        Checkpoint: "MongoDB: lower eviction_dirty_target and eviction_dirty_trigger so that \
+            checkpoints write less at once; put journal and data on separate devices",
+        Reads: "MongoDB: provide more memory for the WiredTiger cache and the page cache; add an \
+            index for the query that scans (`db.currentOp()`); set readahead to 8 to 32 sectors on \
+            the data device, as its production notes say",
     },
-    KnownProgram {
-        name: "SQLite",
-        processes: &["sqlite3"],
-        paths: &[
-            (WriteAheadLog, "*.db-journal"),
-            (WriteAheadLog, "*.db-wal"),
-            (WriteAheadLog, "*.sqlite-wal"),
-            (WriteAheadLog, "*.sqlite-journal"),
-            (WriteAheadLog, "*.sqlite3-wal"),
-            (WriteAheadLog, "*.sqlite3-journal"),
+    program! {
+        "SQLite": ["sqlite3"],
+        paths: [
+            WriteAheadLog "*.db-journal", WriteAheadLog "*.db-wal", WriteAheadLog "*.sqlite-wal",
+            WriteAheadLog "*.sqlite-journal", WriteAheadLog "*.sqlite3-wal",
+            WriteAheadLog "*.sqlite3-journal"
         ],
-        own_paths: &[(WriteAheadLog, "-journal"), (WriteAheadLog, "-wal"), (Data, "*.db")],
-        advice: &[
-            (
-                Topic::Sync,
-                "SQLite: batch several changes in one transaction; with a write-ahead log (`PRAGMA \
-                 journal_mode`) `PRAGMA synchronous=NORMAL` syncs only at checkpoints: after a \
-                 power failure or a crash of the machine the last transactions may be missing, \
-                 the database stays consistent",
-            ),
-            (
-                Topic::Reads,
-                "SQLite: VACUUM and the deletion of many rows read and write the whole file, and \
-                 every other change of it waits: run them off-peak; give a query that scans an \
-                 index (`EXPLAIN QUERY PLAN`)",
-            ),
-            (
-                Topic::Checkpoint,
-                "SQLite: keep read transactions short, since one that stays open keeps the \
-                 write-ahead log from being reset; checkpoint at quiet times (`PRAGMA \
-                 wal_checkpoint(TRUNCATE)`), and limit the log (`PRAGMA journal_size_limit`)",
-            ),
-        ],
+        own: [WriteAheadLog "-journal", WriteAheadLog "-wal", Data "*.db"];
+        Sync: "SQLite: batch several changes in one transaction; with a write-ahead log (`PRAGMA \
+            journal_mode`) `PRAGMA synchronous=NORMAL` syncs only at checkpoints: after a power \
+            failure or a crash of the machine the last transactions may be missing, the database \
+            stays consistent",
+        Reads: "SQLite: VACUUM and the deletion of many rows read and write the whole file, and \
+            every other change of it waits: run them off-peak; give a query that scans an index \
+            (`EXPLAIN QUERY PLAN`)",
+        Checkpoint: "SQLite: keep read transactions short, since one that stays open keeps the \
+            write-ahead log from being reset; checkpoint at quiet times (`PRAGMA \
+            wal_checkpoint(TRUNCATE)`), and limit the log (`PRAGMA journal_size_limit`)",
     },
-    KnownProgram {
-        name: "OpenLDAP",
-        processes: &["slapd"],
-        paths: &[],
-        own_paths: &[(Data, "/data.mdb")],
-        advice: &[
-            (
-                Topic::Sync,
-                "OpenLDAP: one change at a time is written and synced: load many entries offline \
-                 (`slapadd -q`), one stream at a time, or at quiet times; `olcDbNoSync` with \
-                 `olcDbCheckpoint` syncs less: a crash of the machine then loses the last changes",
-            ),
-            (
-                Topic::Reads,
-                "OpenLDAP: provide more memory for the page cache; index what is searched",
-            ),
-        ],
+    program! {
+        "OpenLDAP": ["slapd"],
+        own: [Data "/data.mdb"];
+        Sync: "OpenLDAP: one change at a time is written and synced: load many entries offline \
+            (`slapadd -q`), one stream at a time, or at quiet times; `olcDbNoSync` with \
+            `olcDbCheckpoint` syncs less: a crash of the machine then loses the last changes",
+        Reads: "OpenLDAP: provide more memory for the page cache; index what is searched",
     },
-    KnownProgram {
-        name: "RocksDB",
-        processes: &["rocksdb:*", "db_bench", "cockroach", "tikv-server", "tikv*", "kvrocks"],
-        paths: &[(Compaction, "*.sst"), (Compaction, "*.ldb")],
-        own_paths: &[(WriteAheadLog, "/0*.log"), (WriteAheadLog, "/wal/")],
-        advice: &[
-            (
-                Topic::Sync,
-                "RocksDB: put the write-ahead log on its own device (wal_dir), let writers share a \
-                 sync (group commit: more writers at once, larger batches)",
-            ),
-            (
-                Topic::Compaction,
-                "RocksDB, LevelDB: compaction must keep up with the writes, else it stalls them: \
-                 use larger write buffers (write_buffer_size), compress, write less at once, or \
-                 use a device with more write throughput; RocksDB: limit compaction \
-                 (rate_limiter, max_background_jobs, bytes_per_sync=1048576)",
-            ),
-            (Topic::Reads, "RocksDB: use a larger block cache, bloom filters, less readahead"),
-        ],
+    program! {
+        "RocksDB": ["rocksdb:*", "db_bench", "cockroach", "tikv-server", "tikv*", "kvrocks"],
+        paths: [Compaction "*.sst", Compaction "*.ldb"],
+        own: [WriteAheadLog "/0*.log", WriteAheadLog "/wal/"];
+        Sync: "RocksDB: put the write-ahead log on its own device (wal_dir), let writers share a \
+            sync (group commit: more writers at once, larger batches)",
+        Compaction: "RocksDB, LevelDB: compaction must keep up with the writes, else it stalls \
+            them: use larger write buffers (write_buffer_size), compress, write less at once, or \
+            use a device with more write throughput; RocksDB: limit compaction (rate_limiter, \
+            max_background_jobs, bytes_per_sync=1048576)",
+        Reads: "RocksDB: use a larger block cache, bloom filters, less readahead",
     },
-    KnownProgram {
-        name: "Cassandra/ScyllaDB",
-        processes: &["cassandra", "scylla", "MutationStage*", "CompactionExec*", "COMMIT-LOG-*"],
-        paths: &[(WriteAheadLog, "/commitlog/CommitLog-"), (WriteAheadLog, "/commitlog/")],
-        own_paths: &[(Compaction, "-Data.db"), (Compaction, "-Index.db")],
-        advice: &[
-            (
-                Topic::Sync,
-                "Cassandra: put commitlog_directory on its own device; commitlog_sync: periodic \
-                 does not make writes wait",
-            ),
-            (
-                Topic::Compaction,
-                "Cassandra: lower compaction_throughput (`nodetool setcompactionthroughput`) and \
-                 concurrent_compactors",
-            ),
-            (
-                Topic::Reads,
-                "Cassandra: set a small readahead (8 KiB to 16 KiB) on the data device, as its \
-                 documentation says; disk_access_mode: mmap_index_only",
-            ),
+    program! {
+        "Cassandra/ScyllaDB": [
+            "cassandra", "scylla", "MutationStage*", "CompactionExec*", "COMMIT-LOG-*"
         ],
+        paths: [WriteAheadLog "/commitlog/CommitLog-", WriteAheadLog "/commitlog/"],
+        own: [Compaction "-Data.db", Compaction "-Index.db"];
+        Sync: "Cassandra: put commitlog_directory on its own device; commitlog_sync: periodic does \
+            not make writes wait",
+        Compaction: "Cassandra: lower compaction_throughput (`nodetool setcompactionthroughput`) \
+            and concurrent_compactors",
+        Reads: "Cassandra: set a small readahead (8 KiB to 16 KiB) on the data device, as its \
+            documentation says; disk_access_mode: mmap_index_only",
     },
-    KnownProgram {
-        name: "QuestDB",
-        processes: &["questdb*"],
-        paths: &[(Data, "/.questdb/"), (Data, "/questdb/db/")],
-        own_paths: &[],
-        advice: &[(
-            Topic::Reads,
-            "QuestDB: use a version that calls madvise(MADV_RANDOM) on its append columns (6.5.4 \
-             and later); a larger cairo.writer.data.append.page.size does not help",
-        )],
+    program! {
+        "QuestDB": ["questdb*"],
+        paths: [Data "/.questdb/", Data "/questdb/db/"];
+        Reads: "QuestDB: use a version that calls madvise(MADV_RANDOM) on its append columns \
+            (6.5.4 and later); a larger cairo.writer.data.append.page.size does not help",
     },
 ];

@@ -4,74 +4,39 @@
 
 use super::FileRole::Log;
 use super::KnownProgram;
-use super::Topic;
 
 pub(super) const ALL: &[KnownProgram] = &[
-    KnownProgram {
-        name: "systemd-journald",
-        processes: &["systemd-journal"],
-        paths: &[(Log, "/log/journal/")],
-        own_paths: &[(Log, "*.journal")],
-        advice: &[
-            (
-                Topic::Logging,
-                "journald: find the unit that repeats messages (`journalctl -n 1000 -o short`), \
-                 limit its rate (LogRateLimitIntervalSec=, LogRateLimitBurst=: messages beyond are \
-                 dropped), set Storage=volatile if the log need not survive a reboot",
-            ),
-            (
-                Topic::Sync,
-                "journald: it syncs at once after each message of priority crit, alert or emerg: \
-                 find who sends them (`journalctl -p crit -n 20`) and have it send fewer, or of a \
-                 lower priority; for all others SyncIntervalSec= (5 minutes by default) decides",
-            ),
-        ],
+    program! {
+        "systemd-journald": ["systemd-journal"],
+        paths: [Log "/log/journal/"],
+        own: [Log "*.journal"];
+        Logging: "journald: find the unit that repeats messages (`journalctl -n 1000 -o short`), \
+            limit its rate (LogRateLimitIntervalSec=, LogRateLimitBurst=: messages beyond are \
+            dropped), set Storage=volatile if the log need not survive a reboot",
+        Sync: "journald: it syncs at once after each message of priority crit, alert or emerg: \
+            find who sends them (`journalctl -p crit -n 20`) and have it send fewer, or of a lower \
+            priority; for all others SyncIntervalSec= (5 minutes by default) decides",
     },
-    KnownProgram {
-        name: "rsyslog",
-        processes: &["rsyslogd", "rs:main Q:Reg", "in:imuxsock", "in:imklog"],
-        paths: &[],
-        own_paths: &[(Log, "/log/")],
-        advice: &[
-            (
-                Topic::Logging,
-                "rsyslog: find the repeating message; set sync=\"off\" in the omfile action (a \
-                 crash of the machine then loses the last messages); limit the rate of the input \
-                 (SysSock.RateLimit.Burst: messages beyond are dropped)",
-            ),
-            (
-                Topic::Sync,
-                "rsyslog: set sync=\"off\" in the omfile action; a crash of the machine then loses \
-                 the last messages",
-            ),
-        ],
+    program! {
+        "rsyslog": ["rsyslogd", "rs:main Q:Reg", "in:imuxsock", "in:imklog"],
+        own: [Log "/log/"];
+        Logging: "rsyslog: find the repeating message; set sync=\"off\" in the omfile action (a \
+            crash of the machine then loses the last messages); limit the rate of the input \
+            (SysSock.RateLimit.Burst: messages beyond are dropped)",
+        Sync: "rsyslog: set sync=\"off\" in the omfile action; a crash of the machine then loses \
+            the last messages",
     },
-    KnownProgram {
-        name: "syslog-ng",
-        processes: &["syslog-ng"],
-        paths: &[],
-        own_paths: &[(Log, "/log/")],
-        advice: &[
-            (
-                Topic::Logging,
-                "syslog-ng: find the repeating message and its level; rotate and compress at quiet \
-                 times",
-            ),
-            (
-                Topic::Sync,
-                "syslog-ng: set fsync(no) in the file destination (the default); a crash of the \
-                 machine then loses the last messages",
-            ),
-        ],
+    program! {
+        "syslog-ng": ["syslog-ng"],
+        own: [Log "/log/"];
+        Logging: "syslog-ng: find the repeating message and its level; rotate and compress at \
+            quiet times",
+        Sync: "syslog-ng: set fsync(no) in the file destination (the default); a crash of the \
+            machine then loses the last messages",
     },
-    KnownProgram {
-        name: "log collector",
-        processes: &["auditd", "fluentd", "fluent-bit", "vector", "filebeat", "promtail"],
-        paths: &[(Log, "/var/log/")],
-        own_paths: &[],
-        advice: &[(
-            Topic::Logging,
-            "find the repeating message and its level; rotate and compress at quiet times",
-        )],
+    program! {
+        "log collector": ["auditd", "fluentd", "fluent-bit", "vector", "filebeat", "promtail"],
+        paths: [Log "/var/log/"];
+        Logging: "find the repeating message and its level; rotate and compress at quiet times",
     },
 ];

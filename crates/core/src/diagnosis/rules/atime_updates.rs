@@ -1,15 +1,12 @@
 //! Reads that cause writes: access times.
 
 use super::*;
-use crate::analysis::summary::{DeviceSummary, Direction};
 use crate::command::shell_word;
-use crate::model::Origin;
+use facts::thresholds::DEVICE_SHARE;
 
 /// The share of the writes' time that goes to the file system's metadata and journal, if no process
 /// writes data. Chosen.
 const OWN: f64 = 0.9;
-/// The share of the device's time that these writes take up.
-const SHARE: f64 = 0.1;
 /// Reads per file created, renamed or removed, below which those changes cause the writes. Chosen.
 const READS: u64 = 5;
 const TOUCH: &[&str] = &["touch_atime", "atime_needs_update"];
@@ -37,17 +34,17 @@ fn judge(facts: &Facts<'_>) -> Judged {
         let Writes { own_ns, data_ns, unknown_ns } = Writes::from_device(device);
         let (own, whole) = (own_ns as f64, facts::device_time_ns(device).max(1) as f64);
         let of_known = own >= OWN * (own_ns + data_ns) as f64;
-        strict(device).is_some() && of_known && own_ns >= unknown_ns && own >= SHARE * whole
+        strict(device).is_some() && of_known && own_ns >= unknown_ns && own >= DEVICE_SHARE * whole
     };
-    let Some(device) = facts.busiest(fits) else { return Ok(RuleVerdict::Clear) };
+    let device = facts.busiest(fits).ok_or(Clear)?;
     let time_ns = Writes::from_device(device).own_ns;
     let name = &device.device;
     // Reads may be served from the page cache, and then never reach the device.
     let activity = facts.summary().activity.as_ref();
     let total = activity.map(|activity| activity.total).unwrap_or_default();
-    if activity.is_some() && total.reads < READS * (total.creates + total.unlinks + total.renames) {
-        return Ok(RuleVerdict::Clear);
-    }
+    clear_if(
+        activity.is_some() && total.reads < READS * (total.creates + total.unlinks + total.renames),
+    )?;
     let reader =
         activity.and_then(|activity| activity.rows.iter().max_by_key(|row| row.counts.reads));
     let mut subject = facts::subject_of(name, None);

@@ -4,7 +4,6 @@ use super::super::bottleneck::bound::SLOW_NS;
 use super::facts::calls::ASYNC;
 use super::*;
 use crate::analysis::summary::patterns::WaitStack;
-use crate::model::WaitClass;
 use facts::WaitsByStack;
 
 /// Where a request is submitted, in the submitter's own context.
@@ -80,9 +79,7 @@ rule!(
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
     let stacked = facts.stacked_where(|stack| blocks(facts, stack));
-    if stacked.time_ns == 0 {
-        return Ok(RuleVerdict::Clear);
-    }
+    clear_if(stacked.time_ns == 0)?;
     let subject = stacked.subject();
     let why = WHY.iter().max_by_key(|(_, functions)| stacked.time_in(functions));
     let why = why.filter(|(_, functions)| stacked.time_in(functions) > 0).map(|why| why.0);
@@ -101,8 +98,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .about(subject)
         .sure(Confidence::Certain)
         .shown("blocked time in submission", stacked.time_ns as f64, "ns", "iowhy waits")
-        .shown("blocked submissions", stacked.waits as f64 / facts.seconds(), "1/s", "iowhy waits")
-        .shown("longest wait", stacked.longest_ns as f64, "ns", "iowhy waits")
+        .also("blocked submissions", stacked.waits as f64 / facts.seconds(), "1/s")
+        .also("longest wait", stacked.longest_ns as f64, "ns")
         .fix(fix_of(&stacked))
         .check(
             "write the file once from end to end beforehand: submission then returns at once; if \

@@ -1,10 +1,7 @@
 //! btrfs maintenance: quotas, deletion of snapshots, balance, scrub.
 
 use super::*;
-use crate::model::WaitClass;
-
-/// The least share of a device's time for others to wait behind it. Chosen, as for a RAID.
-const SHARE: f64 = 0.1;
+use facts::thresholds::DEVICE_SHARE;
 
 /// Functions that wait for the running transaction.
 const TRANSACTION: &[&str] = &["wait_current_trans*"];
@@ -79,7 +76,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let waited = facts.stacked_where(|it| {
         KINDS.iter().any(|kind| facts::has_function(&it.functions, kind.functions))
     });
-    let Some((kind, work)) = most.filter(|(_, work)| work.share >= SHARE) else {
+    let Some((kind, work)) = most.filter(|(_, work)| work.share >= DEVICE_SHARE) else {
         return Ok(RuleVerdict::Clear);
     };
     let name = &work.device.device;
@@ -133,7 +130,6 @@ fn judge(facts: &Facts<'_>) -> Judged {
 mod tests {
     use super::*;
     use crate::diagnosis::{Severity, diagnose};
-    use crate::model::{Origin, WaitClass};
     use crate::script::{MS, Script};
 
     fn found(frames: &[&str], d2c: u64) -> Option<Finding> {

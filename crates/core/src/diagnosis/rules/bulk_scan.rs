@@ -3,10 +3,11 @@
 use super::super::finding::LEAST_IMPACT;
 use super::super::programs;
 use super::*;
-use crate::analysis::summary::{self, DeviceSummary, Direction, ProcessRow, UsedRow};
+use crate::analysis::summary::{self, ProcessRow, UsedRow};
 use facts::BULK_PER_S;
 use facts::SEQUENTIAL;
 use facts::Waited;
+use facts::thresholds::MOST;
 
 /// The least share of the bytes read that one process must own. Chosen: it is then the device's
 /// main load.
@@ -14,8 +15,6 @@ const SHARE: f64 = 0.6;
 /// The least share of what the largest reader of the same name reads, for a process to be part of
 /// the scan: workers of one parallel query read about the same. Chosen.
 const OF_LARGEST: f64 = 0.25;
-/// The least share of the time of a disk that rotates. Chosen: more than all others.
-const MOST_OF_TIME: f64 = 0.5;
 /// Origins of a scan's requests.
 const READS: &[&str] = &["read", "readahead", "page_fault"];
 /// The least share of the blocked time in which others wait for the device. Chosen.
@@ -37,12 +36,10 @@ fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
     facts.need_processes()?;
     let fits = |device: &DeviceSummary| scanner(device).is_some();
-    let Some(device) = facts.busiest(fits) else { return Ok(RuleVerdict::Clear) };
-    let Some(scan) = scanner(device) else { return Ok(RuleVerdict::Clear) };
+    let device = facts.busiest(fits).ok_or(Clear)?;
+    let scan = scanner(device).ok_or(Clear)?;
     // Where a disk must seek, many small requests take longer than large ones in order.
-    if facts.rotates(device) && scan.row.usage.time_share < MOST_OF_TIME {
-        return Ok(RuleVerdict::Clear);
-    }
+    clear_if(facts.rotates(device) && scan.row.usage.time_share < MOST)?;
     let name = &device.device;
     let others = facts.waits(|group| {
         group.device.as_deref() == Some(name) && scan.holds_up(group.pid, &group.process)
@@ -53,9 +50,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     // The scan's own waits do not count: the impact is a share of the others' time.
     let of_others = facts.blocked_ns().saturating_sub(own.time_ns);
     let is_felt = behind_ns as f64 >= LEAST_IMPACT * facts.duration_ns() as f64;
-    if !is_felt || (behind_ns as f64) < OTHERS * of_others as f64 {
-        return Ok(RuleVerdict::Clear);
-    }
+    clear_if(!is_felt || (behind_ns as f64) < OTHERS * of_others as f64)?;
     let subject = facts::subject_of(name, Some(&scan.row));
     let read = scan.row.usage.directions[Direction::Read].bytes;
     let sentence = format!(

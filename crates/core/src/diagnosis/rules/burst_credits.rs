@@ -1,12 +1,11 @@
 //! The device could burst above its limit until its credit was used up.
 
-use super::super::facts::health;
 use super::provider_cap::{even_bins, is_saturated};
 use super::*;
 use crate::analysis::summary::patterns::{Bin, Timeline};
-use crate::analysis::summary::{DeviceSummary, Direction};
 use facts::moment::Around;
 use facts::shape::{self, RateStep};
+use facts::thresholds::SAME_READS;
 
 /// The largest variation of request sizes and of the rate after the drop. Chosen: as for a cap,
 /// with room for the bin of the change. Requests that complete together, as many as are in flight,
@@ -19,9 +18,6 @@ const EVEN_BEFORE: f64 = 0.35;
 const DROP: f64 = 0.7;
 /// The least number of bins of half a second.
 const BINS: usize = 8;
-/// How much the share of reads may differ before and after the drop, and the least share of the
-/// queue depth before that must remain after it. Chosen, as for a changed setting.
-const SAME_READS: f64 = 0.1;
 const AS_DEEP: f64 = 0.65;
 
 rule!(
@@ -41,10 +37,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let dropped =
         |device: &&DeviceSummary| is_saturated(device) && drop_of(facts, device).is_some();
     let Some(device) = facts.devices().iter().find(dropped) else {
-        let needed = BINS as f64 * 0.5e9;
-        if (facts.duration_ns() as f64) < needed && !facts.devices().is_empty() {
-            return Err(Missing(format!("the watch is shorter than {}", words::time(needed))));
-        }
+        facts.need_bins(BINS)?;
         return Ok(RuleVerdict::Clear);
     };
     let Some(Fall { step, since_ns, extra }) = drop_of(facts, device) else {
@@ -52,7 +45,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     };
     let name = &device.device;
     let Some(used_up) = used_up(facts, device) else {
-        return Err(Missing(format!(
+        return Err(RuleVerdict::NotEnough(format!(
             "{name} is slower than before, but is a local drive: it has no burst credit"
         )));
     };
@@ -74,7 +67,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .sure(sure)
         .about(facts::subject_of(name, facts.top_process(device, |_| true)))
         .shown("request rate before", step.before, "1/s", format!("iowhy stat -d {name} 1"))
-        .shown("request rate since", step.after, "1/s", format!("iowhy stat -d {name} 1"))
+        .also("request rate since", step.after, "1/s")
         .shown(
             "mean requests in flight",
             device.in_flight_mean,

@@ -2,8 +2,8 @@
 
 use super::page_cache_thrash::Rereads;
 use super::*;
-use crate::analysis::summary::{Direction, ProcessRow, UsedRow};
-use crate::model::{Metric, WaitClass};
+use crate::analysis::summary::{ProcessRow, UsedRow};
+use crate::model::Metric;
 use facts::calls::METADATA;
 use facts::neighbours::is_program;
 
@@ -40,9 +40,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         matches!(wait.class, WaitClass::PageRead | WaitClass::PageFault)
             || facts.is_call(wait.syscall, METADATA)
     });
-    if waited.time_ns == 0 {
-        return Ok(RuleVerdict::Clear);
-    }
+    clear_if(waited.time_ns == 0)?;
     let subject = waited.subject();
     let seconds = facts.duration_ns() as f64 / 1e9;
     let sentence = format!(
@@ -59,7 +57,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .sure(Confidence::Likely)
         .shown("times that the page cache was emptied", dropped, "times", "cat /proc/vmstat")
         .shown("blocked time for pages of files", waited.time_ns as f64, "ns", "iowhy waits")
-        .shown("longest wait", longest_ns as f64, "ns", "iowhy waits")
+        .also("longest wait", longest_ns as f64, "ns")
         .fix(
             "find who writes to /proc/sys/vm/drop_caches (`dmesg | grep drop_caches` has program \
              and PID; cron jobs, scripts that \"free memory\") and remove that: the kernel frees \

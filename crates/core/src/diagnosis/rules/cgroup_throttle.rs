@@ -1,8 +1,6 @@
 //! A cgroup's I/O limit delays bios before they become requests.
 
 use super::*;
-use crate::analysis::summary::{DeviceSummary, Direction, Interval};
-use crate::model::WaitClass;
 use crate::model::cgroup::{Cgroup, IoLimit};
 use facts::Waited;
 
@@ -93,7 +91,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     if held_ns > 0 {
         finding = finding
             .shown("throttled before the request was queued", held_ns as f64, "ns", "iowhy waits")
-            .shown("longest wait", waited.longest_ns() as f64, "ns", "iowhy waits");
+            .also("longest wait", waited.longest_ns() as f64, "ns");
     }
     if dispatched > 0.0 {
         finding = finding.shown(
@@ -109,7 +107,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
 /// Returns the waits of others for the journal of a device, if a thread in the limit holds it up: a
 /// commit waits until all have ended that change the file system.
 fn behind_journal<'a>(facts: &Facts<'a>, limited: &Subject) -> Waited<'a> {
-    let rows = facts.summary().chains.iter().flat_map(|chains| &chains.rows);
+    let rows = facts.chains();
     let mut held = rows.filter(|row| {
         row.class == WaitClass::CgroupThrottle.word()
             && row.device == limited.device

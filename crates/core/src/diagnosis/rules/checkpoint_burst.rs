@@ -4,22 +4,15 @@ use super::super::bottleneck::bound::{self, FELT_NS};
 use super::super::programs::{self, FileRole, Topic};
 use super::*;
 use crate::analysis::summary::patterns::{Bin, DevicePatterns, SyncBin};
-use crate::analysis::summary::{DeviceSummary, Direction, Interval};
-use crate::model::Origin;
 use facts::Waited;
+use facts::thresholds::{BINS_OF_BURSTS, BYTES_OF_BURSTS, SLOWER_IN_BURSTS};
 use std::collections::BTreeMap;
 
-/// The largest share of the bins that holds most of the writes. Chosen: a saw-tooth, not a stream.
-pub(super) const BINS_SHARE: f64 = 0.5;
-/// The least share of the written bytes in those bins.
-pub(super) const BYTES_SHARE: f64 = 0.8;
 /// The least share of the time of all writes that goes to such files, if a burst outlasts the
 /// watch. Chosen.
 const TIME_SHARE: f64 = 0.8;
 /// The largest share: parts are rounded, and may add up to more than all.
 const ELSEWHERE: f64 = 1.05;
-/// How many times longer syncs take in these bins. Chosen, as for reads (writeback-burst).
-const SLOWER: f64 = 2.5;
 /// The least number of sync waits in each kind of bin.
 const SYNCS: u64 = 10;
 /// How many times more bytes per sync are written in the bursts: a load that only commits more
@@ -95,10 +88,10 @@ fn burst(patterns: &DevicePatterns) -> Option<SyncBurst> {
     let (during, calm) = (of(true), of(false));
     let share = bytes(true) as f64 / (bytes(true) + bytes(false)).max(1) as f64;
     let count = is_burst.iter().filter(|it| **it).count();
-    let is_rare = count as f64 <= BINS_SHARE * bins.len() as f64 && share >= BYTES_SHARE;
+    let is_rare = count as f64 <= BINS_OF_BURSTS * bins.len() as f64 && share >= BYTES_OF_BURSTS;
     let each = |bytes: u64, bin: &SyncBin| bytes as f64 / bin.waits.max(1) as f64;
     let more = each(bytes(true), &during) >= MORE * each(bytes(false), &calm);
-    let slower = mean_ns(&during) >= SLOWER * mean_ns(&calm);
+    let slower = mean_ns(&during) >= SLOWER_IN_BURSTS * mean_ns(&calm);
     let enough = during.waits >= SYNCS && calm.waits >= SYNCS;
     let extra_ns = during.time_ns.saturating_sub((mean_ns(&calm) * during.waits as f64) as u64);
     (is_rare && more && slower && enough).then_some(SyncBurst {
@@ -163,7 +156,7 @@ fn finding(
     Finding::of_blocked(facts, burst.extra_ns, sentence)
         .about(subject)
         .shown("mean sync time in bursts", mean_ns(&burst.during), "ns", "iowhy waits")
-        .shown("mean sync time otherwise", mean_ns(&burst.calm), "ns", "iowhy waits")
+        .also("mean sync time otherwise", mean_ns(&burst.calm), "ns")
         .shown("share of bytes written in bursts", burst.share * 100.0, "%", stat)
         .fix(own.unwrap_or(GENERAL))
         .check(
@@ -269,7 +262,6 @@ fn topic(role: Option<FileRole>) -> Topic {
 mod tests {
     use super::*;
     use crate::diagnosis::diagnose;
-    use crate::model::{Origin, WaitClass};
     use crate::script::{MS, START_NS, Script};
 
     /// Commits every 20 ms that sync a log, and from 4 s to 6 s `pages` of 64 KiB of a checkpoint

@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::diagnosis::programs::{self, FileRole, Topic};
-use crate::model::WaitClass;
 use facts::calls::{CLOSE, RENAME};
 
 /// Functions that start writeback when a file is closed or renamed over another.
@@ -44,15 +43,13 @@ fn judge(facts: &Facts<'_>) -> Judged {
         starts || facts::has_function(&stack.functions, WRITEBACK)
     });
     let mut stacks = stacked.stacks.iter().filter(|stack| closing(stack.syscall));
-    let Some(first) = stacks.next() else { return Ok(RuleVerdict::Clear) };
+    let first = stacks.next().ok_or(Clear)?;
     let waited = facts.waits(|group| {
         closing(group.syscall)
             && Some(&group.process) == first.process.as_ref()
             && group.class != WaitClass::FsLock
     });
-    if waited.time_ns == 0 {
-        return Ok(RuleVerdict::Clear);
-    }
+    clear_if(waited.time_ns == 0)?;
     let of_waits = waited.subject();
     let file = of_waits.file.clone().or_else(|| first.file.clone());
     let subject = Subject {
@@ -81,7 +78,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .sure(Confidence::Certain)
         .at_most(if is_copied { Severity::Info } else { Severity::Critical })
         .shown("time in these calls", waited.time_ns as f64, "ns", format!("iowhy waits{flags}"))
-        .shown("longest", waited.longest_ns() as f64, "ns", format!("iowhy waits{flags}"))
+        .also("longest", waited.longest_ns() as f64, "ns")
         .fix(checkpoint.map_or(
             "write to a new file instead of over an existing one, and remove the old one; or \
              mount with noauto_da_alloc (ext4) if the program syncs what must survive: without it \

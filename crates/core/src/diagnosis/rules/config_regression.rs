@@ -1,15 +1,13 @@
 //! A setting changed during the watch.
 
 use super::*;
-use crate::analysis::summary::{ChangedSetting, DeviceSummary};
+use crate::analysis::summary::ChangedSetting;
 use crate::model::environment::chosen;
 use facts::moment::{Around, MomentPart, WorkMeasure};
+use facts::thresholds::{SAME_LOAD, SAME_READS};
 
 /// How many times longer the same load takes since the change. Chosen.
 const SLOWER: f64 = 1.3;
-/// How much sizes, depth and the share of reads may differ before and since, as for a neighbour.
-const SAME: f64 = 0.35;
-const SAME_READS: f64 = 0.1;
 /// The most requests in flight before the change for a device with spare capacity: a load with
 /// about the same rate since has not filled it. Chosen.
 const IDLE: f64 = 0.8;
@@ -113,7 +111,7 @@ fn slower<'a>(facts: &Facts<'a>, change: &'a ChangedSetting) -> Option<SlowerSin
 }
 
 fn alike(a: f64, b: f64) -> bool {
-    (a - b).abs() <= SAME * a.max(b)
+    (a - b).abs() <= SAME_LOAD * a.max(b)
 }
 
 /// Whether requests have the same mix and sizes, and take longer.
@@ -131,7 +129,7 @@ fn cuts(change: &ChangedSetting, before: &MomentPart, since: &MomentPart) -> boo
     };
     let is_less = if change.setting == NO_MERGES { is > was } else { is < was };
     let is_concerned = change.setting != READ_AHEAD || before.read_share() > 0.5;
-    is_less && is_concerned && since.size() < (1.0 - SAME) * before.size()
+    is_less && is_concerned && since.size() < (1.0 - SAME_LOAD) * before.size()
 }
 
 /// Whether the load is the same since. At a greater depth requests take longer at the same
@@ -140,7 +138,7 @@ fn cuts(change: &ChangedSetting, before: &MomentPart, since: &MomentPart) -> boo
 fn is_same_load(before: &MomentPart, since: &MomentPart, work: WorkMeasure) -> bool {
     let (had, has) = (before.pace(work), since.pace(work));
     let waits_as_many =
-        work == WorkMeasure::Bytes || since.depth() >= (1.0 - SAME) * before.depth();
+        work == WorkMeasure::Bytes || since.depth() >= (1.0 - SAME_LOAD) * before.depth();
     let is_held_up = has * SLOWER <= had && waits_as_many;
     let is_paced = before.depth() < IDLE && (has - had).abs() <= AS_OFTEN * had;
     is_held_up || is_paced
@@ -164,24 +162,9 @@ fn regression(facts: &Facts<'_>, slower: &SlowerSince<'_>) -> Finding {
             unit,
             format!("iowhy stat -d {name} 1"),
         )
-        .shown(
-            format!("{figure} since"),
-            slower.figure(since),
-            unit,
-            format!("iowhy stat -d {name} 1"),
-        )
-        .shown(
-            "mean requests in flight before",
-            before.depth(),
-            "requests",
-            format!("iowhy stat -d {name} 1"),
-        )
-        .shown(
-            "mean requests in flight since",
-            since.depth(),
-            "requests",
-            format!("iowhy stat -d {name} 1"),
-        )
+        .also(format!("{figure} since"), slower.figure(since), unit)
+        .also("mean requests in flight before", before.depth(), "requests")
+        .also("mean requests in flight since", since.depth(), "requests")
         .fix(match is_plain(was) && is_plain(setting) {
             true => format!(
                 "`echo {was} > /sys/block/{name}/{setting}`, and find what changed \

@@ -45,7 +45,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .about(subject)
         .sure(Confidence::Certain)
         .shown("blocked time in the copy", stacked.time_ns as f64, "ns", "iowhy waits")
-        .shown("longest wait", stacked.longest_ns as f64, "ns", "iowhy waits")
+        .also("longest wait", stacked.longest_ns as f64, "ns")
         .fix(
             "keep files that change in a volume (bind mount), not in the image; if only attributes \
              change (chown, chmod, touch at start-up), change them when the image is built, or \
@@ -86,7 +86,7 @@ fn image(facts: &Facts<'_>) -> Option<Finding> {
     let finding = Finding::of_waits(facts, &waited, sentence)
         .about(subject)
         .shown("read from the one", from.counts.read_bytes as f64, "bytes", files.clone())
-        .shown("written to the other", written, "bytes", files)
+        .also("written to the other", written, "bytes")
         .fix(
             "give the image smaller clusters (`qemu-img create -o cluster_size=64k` and \
              extended_l2=on), or make it stand alone (`qemu-img rebase -b ''`)",
@@ -117,8 +117,8 @@ fn copied(facts: &Facts<'_>, device: &str) -> Option<String> {
 mod tests {
     use super::*;
     use crate::diagnosis::{Severity, diagnose};
+    use crate::model::FileActivity;
     use crate::model::file::Counts;
-    use crate::model::{FileActivity, Origin, WaitClass};
     use crate::script::{S, Script};
 
     fn found(frames: &[&str]) -> Option<Finding> {

@@ -1,7 +1,6 @@
 //! The kernel writes the memory of a crashed program to a file.
 
 use super::*;
-use crate::analysis::summary::{DeviceSummary, Direction};
 
 /// Functions that write a core dump.
 const FUNCTIONS: &[&str] = &[
@@ -45,7 +44,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         let has = |functions| facts::has_function(&stack.functions, functions);
         has(FUNCTIONS) || ENDED.into_iter().all(has) && has_dump(facts, stack.device.as_deref())
     });
-    let Some(process) = stacked.subject().process else { return Ok(RuleVerdict::Clear) };
+    let process = stacked.subject().process.ok_or(Clear)?;
     let written = |device: &DeviceSummary| {
         let own = device.processes.iter().filter(|row| row.subject.process == process);
         own.map(|row| row.usage.directions[Direction::Write].bytes).fold(0_u64, u64::saturating_add)

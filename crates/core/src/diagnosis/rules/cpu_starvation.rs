@@ -2,11 +2,11 @@
 
 use super::*;
 use crate::analysis::summary::Series;
-use crate::analysis::summary::patterns::WaitGroup;
 use crate::command::shell_word;
 use crate::model::Metric;
 use crate::model::metric::process_of;
 use facts::Waited;
+use facts::thresholds::MOST;
 use std::collections::BTreeMap;
 
 /// The least ratio of starved programs' run queue delays after waits to the blocked time. Chosen.
@@ -19,9 +19,6 @@ const OF_DELAYS: f64 = 0.2;
 /// The least waits per second of a program that does I/O all the time, so that throttling it
 /// throttles its I/O. Chosen, as for syncs (fsync-heavy).
 const WAITS_PER_S: f64 = 20.0;
-/// The least share of its cgroup's CPU time that it uses: if others use up the limit, it is unknown
-/// whether it needs a CPU. Chosen: more than all others.
-const MOST_OF_CPU: f64 = 0.5;
 
 rule!(
     "cpu-starvation",
@@ -193,7 +190,7 @@ fn held_in<'a>(facts: &Facts<'a>, members: &[&'a Series]) -> Option<Throttled<'a
         room_ns += (threads * facts.duration_ns()).saturating_sub(waited.time_ns);
         groups.extend(waited.groups);
     }
-    if groups.is_empty() || of_them < MOST_OF_CPU * of_all {
+    if groups.is_empty() || of_them < MOST * of_all {
         return None;
     }
     groups.sort_by_key(|group| std::cmp::Reverse(group.time_ns));
@@ -250,7 +247,7 @@ impl Throttled<'_> {
                 "%",
                 "iowhy waits",
             )
-            .shown("waits", waited.waits as f64 / facts.seconds(), "1/s", "iowhy waits")
+            .also("waits", waited.waits as f64 / facts.seconds(), "1/s")
             .fix(
                 "raise the limit: cpu.max of its cgroup (version 1: cpu.cfs_quota_us, Kubernetes: \
                  limits.cpu), or reduce the CPU load within it",

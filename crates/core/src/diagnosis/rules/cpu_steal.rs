@@ -3,13 +3,11 @@
 use super::*;
 use crate::analysis::summary::Series;
 use crate::model::Metric;
+use facts::thresholds::MOST;
 
 /// The least share of stolen CPU time that matters: providers and Linux vendors call 5 to 10 % a
 /// reason to act.
 const STOLEN: f64 = 0.05;
-/// The least share that affects everything: half of all completions arrive while their CPU is away.
-/// Chosen.
-const MOST: f64 = 0.5;
 /// How many times longer requests take on every device in seconds with steal than in the others.
 /// Chosen.
 const SLOWER: f64 = 1.5;
@@ -31,15 +29,13 @@ rule!(
 
 fn judge(facts: &Facts<'_>) -> Judged {
     let samples = &facts.summary().samples;
-    let Some(steal) = samples.system(Metric::CpuSteal) else {
-        return Err(Missing("CPU times are not in the data".to_owned()));
-    };
+    let steal = samples
+        .system(Metric::CpuSteal)
+        .ok_or(Missing("CPU times are not in the data".to_owned()))?;
     let all = CPU_TIMES.iter().filter_map(|metric| samples.system(*metric));
     let all_ns: f64 = all.map(Series::grown).sum();
     let share = steal.grown() / all_ns.max(1.0);
-    if all_ns <= 0.0 || share < STOLEN {
-        return Ok(RuleVerdict::Clear);
-    }
+    clear_if(all_ns <= 0.0 || share < STOLEN)?;
     let compared = compare(facts, steal);
     let waited = facts.waits(|_| true);
     let cpus = f64::from(facts.summary().environment.cpus.max(1));
@@ -72,7 +68,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
             Confidence::Possible
         })
         .shown("stolen CPU time", share * 100.0, "%", "vmstat 1")
-        .shown("mean stolen CPUs", share * cpus, "CPUs", "vmstat 1")
+        .also("mean stolen CPUs", share * cpus, "CPUs")
         .fix(
             "use a larger or dedicated instance (burstable ones, AWS T and the like, steal once \
              their CPU credit is used up: check its graph), fewer guests on the host, or less \
@@ -159,7 +155,7 @@ fn compare(facts: &Facts<'_>, steal: &Series) -> Option<StealCompared> {
 mod tests {
     use super::*;
     use crate::diagnosis::diagnose;
-    use crate::model::{Sample, Scope, WaitClass};
+    use crate::model::{Sample, Scope};
     use crate::script::{MS, S, START_NS, Script};
 
     /// Two devices; in the last five of ten seconds `stolen` of the CPU time is stolen, and

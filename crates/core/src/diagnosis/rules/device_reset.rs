@@ -1,8 +1,6 @@
 //! The driver gave up on requests and reset the device during the watch.
 
-use super::super::facts::health;
 use super::*;
-use crate::analysis::summary::DeviceSummary;
 
 rule!(
     "device-reset",
@@ -14,6 +12,10 @@ rule!(
     "The messages are those of an administrator's own reset or rescan.",
     place: Fault,
     least: LeastData::EVENT,
+    bound: [
+        "the longest request's time, as a share of the watch",
+        "a part of it is needed without a reset, too",
+    ],
 );
 
 /// Kinds of messages that tell of it.

@@ -1,10 +1,10 @@
 //! The device itself is occasionally slow, or fails requests.
 
-use super::super::facts::health;
 use super::super::finding;
 use super::*;
+use crate::analysis::summary::Bucket;
 use crate::analysis::summary::patterns::{Bin, Slow, Timeline};
-use crate::analysis::summary::{Bucket, DeviceSummary, Direction, Interval};
+use facts::thresholds::TIMES_MEDIAN;
 use std::ops::RangeInclusive;
 
 /// The least time of an outlier: a healthy 7200 rpm disk stayed below 160 ms under load in M.
@@ -19,8 +19,6 @@ const OF_SHARED_FLASH_NS: u64 = 20_000_000;
 const TIMES_MEDIAN_SHARED: f64 = 50.0;
 /// A single request this long is worth a warning: five times the longest of a healthy disk. Chosen.
 const LONG_NS: u64 = 1_000_000_000;
-/// An outlier takes at least this multiple of the median. Chosen.
-pub(super) const TIMES_MEDIAN: f64 = 20.0;
 /// And at least this multiple of what the queue in front of it explains (Little's law). Chosen.
 const TIMES_QUEUE: f64 = 8.0;
 /// And at least this multiple of what the bytes in flight explain at the rate that the device
@@ -71,10 +69,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let answering =
         facts.devices().iter().filter(|device| !device.bio_based && device.stalled_ns.is_none());
     let found: Vec<Finding> = answering.filter_map(|device| of_device(facts, device)).collect();
-    Ok(match found.is_empty() {
-        true => RuleVerdict::Clear,
-        false => RuleVerdict::Findings(found),
-    })
+    Ok(found.into())
 }
 
 /// Returns the finding about a device, of reads or of writes, whichever lose more.
@@ -259,7 +254,7 @@ fn of_tail(
             "ns",
             format!("iowhy latency -d {name}"),
         )
-        .shown("median (D2C)", tail.p50_ns as f64, "ns", format!("iowhy latency -d {name}"))
+        .also("median (D2C)", tail.p50_ns as f64, "ns")
         .shown(
             "share of the time before the driver",
             facts::queue_share(device, direction) * 100.0,
@@ -327,7 +322,6 @@ fn failing(facts: &Facts<'_>) -> Option<RuleVerdict> {
 mod tests {
     use super::*;
     use crate::diagnosis::diagnose;
-    use crate::model::Origin;
     use crate::model::environment::Device;
     use crate::script::{MS, Script, US};
 

@@ -1,9 +1,7 @@
 //! One file sees direct and buffered I/O at the same time.
 
 use super::*;
-use crate::analysis::summary::DeviceSummary;
-use crate::analysis::summary::patterns::{FilePattern, WaitGroup};
-use crate::model::WaitClass;
+use crate::analysis::summary::patterns::FilePattern;
 
 /// The least number of requests of each kind. A buffered writer may have none yet, since dirty
 /// pages wait for half a minute: then as many waits for the file's lock that direct I/O holds.
@@ -33,12 +31,16 @@ rule!(
     "The two kinds of I/O are on different files, or at different times.",
     place: Program,
     needs: [Files],
+    bound: [
+        "the time of the file's requests; if it is more, or none of its cached pages was written \
+         or read yet: of the blocked time, the waits for writeback of its cached pages and, at \
+         its lock, for its users in the other mode",
+        "most of it is needed in one mode, too",
+    ],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {
-    if facts.summary().files.is_absent() && facts.summary().watch.requests > 0 {
-        return Err(Missing("files are not in the data".to_owned()));
-    }
+    facts.need_files()?;
     let mixed = |file: &&FilePattern| {
         file.direct >= BOTH && (through_cache(file) >= BOTH || at_lock(facts, file).1 >= BOTH)
     };
@@ -49,9 +51,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let Some((name, file)) = found.max_by_key(|(_, file)| file.time_ns) else {
         return Ok(RuleVerdict::Clear);
     };
-    let Some(device) = facts.devices().iter().find(|device| device.device == name) else {
-        return Ok(RuleVerdict::Clear);
-    };
+    let device = facts.devices().iter().find(|device| device.device == name).ok_or(Clear)?;
     Ok(finding(facts, device, file).into())
 }
 
@@ -95,14 +95,9 @@ fn finding<'a>(facts: &Facts<'a>, device: &'a DeviceSummary, file: &FilePattern)
             Confidence::Likely
         })
         .shown("direct requests", file.direct as f64 / facts.seconds(), "1/s", "iowhy files")
-        .shown(
-            "page cache requests",
-            through_cache(file) as f64 / facts.seconds(),
-            "1/s",
-            "iowhy files",
-        )
+        .also("page cache requests", through_cache(file) as f64 / facts.seconds(), "1/s")
         .shown("time in page cache flush and invalidation", cleaning_ns as f64, "ns", "iowhy waits")
-        .shown("time waiting for the file's lock", locked_ns as f64, "ns", "iowhy waits")
+        .also("time waiting for the file's lock", locked_ns as f64, "ns")
         .fix(
             "use one kind of I/O on the file: both programs with O_DIRECT, or both without; back \
               up a database's files through its own interface",

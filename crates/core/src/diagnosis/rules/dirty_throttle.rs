@@ -3,9 +3,8 @@
 use super::super::bottleneck::{bound, kind::BottleneckKind};
 use super::super::programs;
 use super::*;
-use crate::analysis::summary::patterns::WaitGroup;
-use crate::analysis::summary::{Direction, ProcessRow, UsedRow};
-use crate::model::{Metric, WaitClass};
+use crate::analysis::summary::{ProcessRow, UsedRow};
+use crate::model::Metric;
 use facts::BULK_PER_S;
 use facts::Waited;
 
@@ -44,9 +43,7 @@ rule!(
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
     let waited = facts.waits_for(WaitClass::DirtyThrottle);
-    if waited.class_ns == 0 {
-        return Ok(RuleVerdict::Clear);
-    }
+    clear_if(waited.class_ns == 0)?;
     let subject = waited.subject();
     let own = own_limit(facts, &subject);
     let slow = facts.device_of(&subject).and_then(|device| facts.slow_bulk(device));
@@ -82,7 +79,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
             (false, None) => Severity::Info,
         })
         .shown("time throttled for dirty pages", waited.class_ns as f64, "ns", "iowhy waits")
-        .shown("longest wait", waited.longest_ns() as f64, "ns", "iowhy waits")
+        .also("longest wait", waited.longest_ns() as f64, "ns")
         .shown("throttled sleeps", waited.waits as f64 / facts.seconds(), "1/s", "iowhy cache")
         .fix(match (own, slow) {
             (Some(own), _) => own.fix(),

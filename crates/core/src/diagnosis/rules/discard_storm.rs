@@ -1,12 +1,9 @@
 //! Discards of freed space take the device's time.
 
 use super::*;
-use crate::analysis::summary::{DeviceSummary, Direction, Interval};
 use crate::command::shell_word;
-use crate::model::WaitClass;
+use facts::thresholds::DEVICE_SHARE;
 
-/// The least share of the device's time for discards. Chosen.
-const SHARE: f64 = 0.1;
 /// The least number of discards in total.
 const LEAST: u64 = 20;
 /// Waits for commits, which wait for the discards of what they freed.
@@ -36,9 +33,9 @@ fn judge(facts: &Facts<'_>) -> Judged {
     };
     let fits = |device: &DeviceSummary| {
         facts::of(device, Direction::Discard).requests >= LEAST
-            && time(device) as f64 >= SHARE * facts::device_time_ns(device) as f64
+            && time(device) as f64 >= DEVICE_SHARE * facts::device_time_ns(device) as f64
     };
-    let Some(device) = facts.busiest(fits) else { return Ok(RuleVerdict::Clear) };
+    let device = facts.busiest(fits).ok_or(Clear)?;
     let name = &device.device;
     let discards = facts::of(device, Direction::Discard);
     let stage = facts::stage(device, Direction::Discard, Interval::D2c);

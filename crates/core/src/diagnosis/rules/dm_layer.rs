@@ -2,7 +2,6 @@
 
 use super::super::bottleneck::bound::SLOW_NS;
 use super::*;
-use crate::analysis::summary::{DeviceSummary, Interval};
 use crate::model::environment::is_part_of;
 
 /// The least share of the upper device's time that its lower ones do not explain. Chosen.
@@ -45,7 +44,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let Some((upper, gap)) = gaps.max_by_key(lost) else { return Ok(RuleVerdict::Clear) };
     if let Some(other) = shares(facts, upper, &gap.lower).filter(|_| !gap.is_exact) {
         let name = &upper.device;
-        return Err(Missing(format!(
+        return Err(RuleVerdict::NotEnough(format!(
             "{} serves {other} as well as {name}, so its mean time is not that of {name}'s \
              requests",
             gap.lower,

@@ -1,7 +1,6 @@
 //! A loop device whose backing file is cached a second time.
 
 use super::*;
-use crate::analysis::summary::DeviceSummary;
 use facts::BULK_PER_S;
 
 /// Compressed file systems: the cache below holds other bytes than the one above, and the program
@@ -17,6 +16,10 @@ rule!(
     "The loop device uses direct I/O (losetup -l shows DIO 1), or holds a compressed image.",
     place: Setting,
     needs: [Settings],
+    bound: [
+        "the time of the requests that take the detour",
+        "most of it is needed without the detour, too",
+    ],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {
@@ -30,7 +33,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
             && facts.setting(device, "loop/dio").is_some_and(|it| it.trim() == "0")
             && moved(device) >= BULK_PER_S
     };
-    let Some(device) = facts.busiest(buffered) else { return Ok(RuleVerdict::Clear) };
+    let device = facts.busiest(buffered).ok_or(Clear)?;
     let name = &device.device;
     let file = device.backing_file.clone().unwrap_or_default();
     let all: u64 = facts.devices().iter().map(facts::device_time_ns).fold(0, u64::saturating_add);

@@ -1,8 +1,6 @@
 //! A drive reports that it overheats, wears out or loses data.
 
-use super::super::facts::health;
 use super::*;
-use crate::analysis::summary::{DeviceSummary, Interval};
 use crate::model::health::{DriveLog, NvmeHealth};
 
 /// A drive whose vendor's estimate of its life is used up. By the NVMe specification the estimate
@@ -21,6 +19,7 @@ rule!(
      requests have another reason.",
     place: Fault,
     least: LeastData::EVENT,
+    bound: ["the time at the device", "how fast it would be in good health is not in the data"],
 );
 
 /// What a drive reports, the worst first.

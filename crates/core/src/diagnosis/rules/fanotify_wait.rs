@@ -1,7 +1,6 @@
 //! Threads wait for a program that decides whether files may be opened.
 
 use super::*;
-use crate::model::WaitClass;
 
 rule!(
     "fanotify-wait",
@@ -17,9 +16,7 @@ rule!(
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
     let waited = facts.waits_for(WaitClass::Fanotify);
-    if waited.time_ns == 0 {
-        return Ok(RuleVerdict::Clear);
-    }
+    clear_if(waited.time_ns == 0)?;
     let subject = Subject { device: None, ..waited.subject() };
     let listener = waited.waker();
     let for_whom = listener
@@ -41,8 +38,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .about(subject)
         .sure(Confidence::Certain)
         .shown("blocked time for permission", waited.class_ns as f64, "ns", "iowhy waits")
-        .shown("permission waits", waited.waits as f64 / facts.seconds(), "1/s", "iowhy waits")
-        .shown("longest wait", waited.longest_ns() as f64, "ns", "iowhy waits")
+        .also("permission waits", waited.waits as f64 / facts.seconds(), "1/s")
+        .also("longest wait", waited.longest_ns() as f64, "ns")
         .fix(
             "find the listener (`grep -l fanotify /proc/[0-9]*/fdinfo/*`): exclude directories \
              that hold only data of trusted programs (databases, caches, build directories), give \

@@ -2,9 +2,9 @@
 //!
 //! What does not belong here: locks within a program (see `lock_behind_io`).
 
-use super::lock_behind_io::{named, what};
 use super::*;
-use crate::analysis::summary::{ChainRow, ChainStep};
+use crate::analysis::summary::ChainRow;
+use crate::diagnosis::convoy::{Convoy, holder};
 use crate::diagnosis::programs;
 use crate::model::KnownBy;
 use std::collections::BTreeMap;
@@ -23,85 +23,9 @@ rule!(
     needs: [Waits, Chains],
 );
 
-/// Chains of threads that wait for the same thing.
-pub(super) struct Convoy<'a> {
-    /// The chains, the one with the most time first.
-    rows: Vec<&'a ChainRow>,
-    /// Their time, nanoseconds.
-    pub time_ns: u64,
-}
-
-impl<'a> Convoy<'a> {
-    /// Returns a convoy of these chains; `None` if there are none.
-    pub fn new(mut rows: Vec<&'a ChainRow>) -> Option<Convoy<'a>> {
-        rows.sort_by_key(|row| std::cmp::Reverse(row.time_ns));
-        let time_ns = rows.iter().map(|row| row.time_ns).fold(0, u64::saturating_add);
-        (!rows.is_empty()).then_some(Convoy { rows, time_ns })
-    }
-
-    /// The chain with the most time.
-    pub fn most(&self) -> &'a ChainRow {
-        self.rows[0]
-    }
-
-    /// The threads that wait, in the chain with the most time.
-    pub fn sleepers(&self) -> Option<&'a ChainStep> {
-        self.most().steps.first()
-    }
-
-    /// The number of threads that wait: the chains of different holders have the same ones.
-    pub fn threads(&self) -> u64 {
-        let threads = self.rows.iter().filter_map(|row| Some(row.steps.first()?.threads));
-        threads.max().unwrap_or(0).max(1)
-    }
-
-    /// The share of the watch that each of them waits; of those only that wait longest, if others
-    /// wait a little.
-    pub fn part(&self, facts: &Facts<'_>) -> f64 {
-        let each_ns = |time_ns: u64, threads: u64| time_ns as f64 / threads.max(1) as f64;
-        let of_most = self.sleepers().map_or(0.0, |it| each_ns(self.most().time_ns, it.threads));
-        let each_ns = each_ns(self.time_ns, self.threads()).max(of_most);
-        (each_ns / facts.duration_ns().max(1) as f64).min(1.0)
-    }
-
-    /// Returns a finding that claims their time. What the holder waits for has causes of its own.
-    pub fn finding(&self, facts: &Facts<'_>, subject: Subject, sentence: String) -> Finding {
-        let chained_ns = facts.summary().chains.as_ref().map_or(0, |chains| chains.time_ns);
-        let all_ns = facts.blocked_ns().saturating_add(chained_ns).max(1);
-        let part = self.part(facts);
-        let is_of = |row: &ChainRow| self.rows.iter().any(|own| std::ptr::eq(*own, row));
-        let claims = Claims::of_chains(facts, is_of);
-        let longest_ns = self.rows.iter().map(|row| row.longest_ns).max().unwrap_or(0);
-        let chains = format!("iowhy chains{}", words::flags(&subject));
-        let impact = self.time_ns as f64 / all_ns as f64;
-        Finding::of_share(ImpactOf::BlockedTime, impact, part, sentence)
-            .claiming(claims)
-            .holding(part)
-            .about(subject)
-            .shown("threads that wait", self.threads() as f64, "threads", &*chains)
-            .shown("their time behind the holder", self.time_ns as f64, "ns", &*chains)
-            .shown("share of each thread's time", part * 100.0, "%", &*chains)
-            .shown("longest wait behind the holder", longest_ns as f64, "ns", &*chains)
-    }
-}
-
-/// Returns `cat (8694), which waits for pages of /data/img on sda`: who holds what others wait for,
-/// and what the last of the chain waits for.
-pub(in crate::diagnosis) fn holder(row: &ChainRow) -> String {
-    let steps = row.steps.iter().skip(1).map(|step| match step.thread == step.process {
-        true if step.processes > 1 => format!("another {}", step.process),
-        true => words::process(&step.process, Some(step.pid), None),
-        false => format!("thread {} of {}", named(step), step.process),
-    });
-    let file = row.files.first().map(|(file, _)| format!(" of {file}")).unwrap_or_default();
-    let device = row.device.as_ref().map(|device| format!(" on {device}")).unwrap_or_default();
-    let end = format!("{}{file}{device}", what(row.class));
-    steps.chain([end]).collect::<Vec<_>>().join(", which waits for ")
-}
-
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
-    let rows = facts.summary().chains.iter().flat_map(|chains| &chains.rows);
+    let rows = facts.chains();
     let mut by_lock: BTreeMap<&str, Vec<&ChainRow>> = BTreeMap::new();
     for row in rows.filter(|row| !row.is_in_ledger) {
         let lock = row.steps.first().and_then(|first| first.lock.as_deref());
@@ -113,12 +37,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let mut convoys: Vec<(&str, Convoy<'_>)> = convoys.collect();
     convoys.sort_by_key(|(lock, convoy)| (std::cmp::Reverse(convoy.time_ns), *lock));
     let found = convoys.iter().take(LOCKS).filter_map(|convoy| of_lock(facts, convoy.0, &convoy.1));
-    Ok(verdict(found.collect()))
-}
-
-/// Returns the verdict with these findings.
-pub(super) fn verdict(findings: Vec<Finding>) -> RuleVerdict {
-    if findings.is_empty() { RuleVerdict::Clear } else { RuleVerdict::Findings(findings) }
+    Ok(found.collect::<Vec<_>>().into())
 }
 
 fn of_lock(facts: &Facts<'_>, lock: &str, convoy: &Convoy<'_>) -> Option<Finding> {

@@ -6,8 +6,6 @@
 use super::super::finding::WARNING_SHARE;
 use super::*;
 use crate::analysis::summary::ActivityRow;
-use crate::analysis::summary::patterns::WaitGroup;
-use crate::model::WaitClass;
 use crate::model::environment::Mount;
 use std::collections::BTreeMap;
 
@@ -170,8 +168,8 @@ fn finding(facts: &Facts<'_>, busy: &BusyCalls<'_>) -> Finding {
         .about(busy.subject.clone())
         .upper_bound()
         .shown("time in the file system", busy.time_ns as f64, "ns", format!("iowhy files{flags}"))
-        .shown("share of its time", share * 100.0, "%", format!("iowhy files{flags}"))
-        .shown("calls", busy.calls as f64 / facts.seconds(), "1/s", format!("iowhy files{flags}"))
+        .also("share of its time", share * 100.0, "%")
+        .also("calls", busy.calls as f64 / facts.seconds(), "1/s")
         .fix(fix(busy.work))
         .check(format!(
             "`perf top -p {}`, or of the kworkers, names the functions of the kernel: those that \

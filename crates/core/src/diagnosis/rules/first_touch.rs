@@ -1,9 +1,9 @@
 //! A volume whose blocks are slow only when they are read for the first time.
 
 use super::*;
-use crate::analysis::summary::DeviceSummary;
 use crate::analysis::summary::patterns::{DevicePatterns, Touch};
 use facts::shape;
+use facts::thresholds::FLAT;
 
 /// How many times slower first reads are than repeated reads, or than writes. Chosen: a cache in
 /// front of a disk makes that much difference; an object store more.
@@ -13,8 +13,6 @@ const SLOWER: f64 = 4.0;
 const SLOW_NS: f64 = 2_000_000.0;
 /// The least number of reads of each kind, and of writes. Chosen.
 const LEAST: u64 = 30;
-/// The largest variation of a rate that a provider's limit holds. As for `provider-cap`.
-const FLAT: f64 = 0.025;
 /// Models of volumes that are restored from a snapshot in the background.
 const LAZY: &[&str] = &["Amazon Elastic Block Store"];
 
@@ -40,8 +38,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
             && patterns
                 .is_some_and(|patterns| is_slow_at_first(&patterns.touch) && !is_flat(patterns))
     };
-    let Some(device) = facts.devices().iter().find(lazy) else { return Ok(RuleVerdict::Clear) };
-    let Some(patterns) = facts.patterns(&device.device) else { return Ok(RuleVerdict::Clear) };
+    let device = facts.devices().iter().find(lazy).ok_or(Clear)?;
+    let patterns = facts.patterns(&device.device).ok_or(Clear)?;
     let touch = &patterns.touch;
     let (first, again, write) = touch.means();
     let read_again = touch.again_reads >= LEAST;
@@ -70,7 +68,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .about(facts::subject_of(name, facts.top_process(device, |_| true)))
         .sure(sure)
         .shown("mean latency of first reads", first, "ns", format!("iowhy stages -d {name}"))
-        .shown(format!("mean latency for {than}"), known, "ns", format!("iowhy stages -d {name}"))
+        .also(format!("mean latency for {than}"), known, "ns")
         .shown("first reads", touch.first_reads as f64, "requests", format!("iowhy -d {name}"))
         .fix(format!(
             "read the volume once before it is needed (`dd if=/dev/{name} of=/dev/null bs=1M`, \

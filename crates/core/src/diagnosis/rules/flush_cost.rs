@@ -1,7 +1,7 @@
 //! The device is slow to flush its cache.
 
 use super::*;
-use crate::analysis::summary::{DeviceSummary, Direction, Interval, StageTime};
+use crate::analysis::summary::StageTime;
 use crate::diagnosis::programs::{self, Topic};
 use facts::syncs::{ProgramSyncs, advice, of_file};
 
@@ -33,18 +33,12 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let flushed = |device: &DeviceSummary| {
         facts::stage(device, Direction::Flush, Interval::D2c).map_or(0, |stage| stage.sum_ns)
     };
-    let Some(device) = facts.devices().iter().max_by_key(|device| flushed(device)) else {
-        return Ok(RuleVerdict::Clear);
-    };
-    let Some(flush) = facts::stage(device, Direction::Flush, Interval::D2c) else {
-        return Ok(RuleVerdict::Clear);
-    };
+    let device = facts.devices().iter().max_by_key(|device| flushed(device)).ok_or(Clear)?;
+    let flush = facts::stage(device, Direction::Flush, Interval::D2c).ok_or(Clear)?;
     let median = median_of_data(facts, device, flush);
     // The median: a few flushes of a second are the device's outliers.
     let usual_ns = flush.p50_ns as f64;
-    if flush.requests < LEAST || usual_ns < SLOW_NS || usual_ns < TIMES_WRITE * median {
-        return Ok(RuleVerdict::Clear);
-    }
+    clear_if(flush.requests < LEAST || usual_ns < SLOW_NS || usual_ns < TIMES_WRITE * median)?;
     Ok(finding(facts, device, flush, median).into())
 }
 

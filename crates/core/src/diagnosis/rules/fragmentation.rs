@@ -52,13 +52,9 @@ fn worst<'a>(facts: &Facts<'a>) -> Option<(&'a str, Vec<&'a FilePattern>)> {
 }
 
 fn judge(facts: &Facts<'_>) -> Judged {
-    if facts.summary().files.is_absent() && facts.summary().watch.requests > 0 {
-        return Err(Missing("files are not in the data".to_owned()));
-    }
+    facts.need_files()?;
     let Some((name, files)) = worst(facts) else { return Ok(RuleVerdict::Clear) };
-    let Some(device) = facts.devices().iter().find(|device| device.device == name) else {
-        return Ok(RuleVerdict::Clear);
-    };
+    let device = facts.devices().iter().find(|device| device.device == name).ok_or(Clear)?;
     let sum = |of: fn(&FilePattern) -> u64| {
         files.iter().map(|file| of(file)).fold(0_u64, u64::saturating_add)
     };

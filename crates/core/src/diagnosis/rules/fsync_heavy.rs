@@ -2,7 +2,6 @@
 
 use super::super::bottleneck::bound::{FELT_NS, SLOW_SYNC_NS};
 use super::*;
-use crate::analysis::summary::{DeviceSummary, Direction, Interval};
 use crate::diagnosis::programs::{self, FileRole};
 use facts::syncs::{ProgramSyncs, advice, of_file};
 
@@ -53,20 +52,17 @@ rule!(
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
     let mut found = facts.syncs().into_iter().filter(|sync| is_habit(facts, sync));
-    let Some(syncs) = found.next() else { return Ok(RuleVerdict::Clear) };
+    let syncs = found.next().ok_or(Clear)?;
     let subject = syncs.subject();
     let device = facts.device_of(&subject);
-    let Some(device) = device else {
-        return Err(Missing("the device that fsync waits for is not in the data".to_owned()));
-    };
+    let device =
+        device.ok_or(Missing("the device that fsync waits for is not in the data".to_owned()))?;
     let all = on_device(device, &syncs);
     let bytes = syncs.bytes_each().unwrap_or(all);
     // A database's files are written in large pieces, each synced, for reasons of its own.
     let is_each = role(&subject).is_none()
         && syncs.writes_each().is_some_and(|it| (0.5..=EACH_WRITE).contains(&it));
-    if bytes > BYTES_PER_SYNC && !is_each {
-        return Ok(RuleVerdict::Clear);
-    }
+    clear_if(bytes > BYTES_PER_SYNC && !is_each)?;
     // Includes others' data, which may be what takes the time.
     let sure = match all > BYTES_PER_SYNC && !is_each {
         false => Confidence::Certain,

@@ -2,9 +2,7 @@
 
 use super::network_filesystem::{mount_of, severity_of};
 use super::*;
-use crate::analysis::summary::patterns::WaitGroup;
 use crate::analysis::summary::{ChainRow, ChainStep};
-use crate::model::WaitClass;
 use crate::model::environment::Mount;
 use facts::Waited;
 use std::collections::BTreeMap;
@@ -37,9 +35,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         group.device.is_none() && mount.is_some_and(|mount| is_fuse(&mount.kind))
     };
     let waited = facts.waits(|group| group.class == WaitClass::Fuse || is_served(group));
-    if waited.time_ns == 0 {
-        return Ok(RuleVerdict::Clear);
-    }
+    clear_if(waited.time_ns == 0)?;
     let mount = mount_of(facts, &waited.groups, is_fuse);
     let server = mount.and_then(|mount| mount.server.as_deref());
     let is_host = mount.is_some_and(|mount| mount.kind == "virtiofs");
@@ -67,8 +63,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .sure(Confidence::Certain)
         .at_most(severity_of(waited.mean_ns(), per_s))
         .shown("blocked time for the server", waited.class_ns as f64, "ns", "iowhy waits")
-        .shown("waits for the server", per_s, "1/s", "iowhy waits")
-        .shown("longest wait", waited.longest_ns() as f64, "ns", "iowhy waits");
+        .also("waits for the server", per_s, "1/s")
+        .also("longest wait", waited.longest_ns() as f64, "ns");
     if own.time_ns > 0 {
         finding = finding.shown(
             "the server's own waits for storage",
@@ -120,7 +116,7 @@ fn is_fuse(kind: &str) -> bool {
 
 /// Returns the chain of threads in which a server waits for another program most.
 fn passed_on<'a>(facts: &Facts<'a>, server: &str) -> Option<&'a ChainRow> {
-    let rows = facts.summary().chains.iter().flat_map(|chains| &chains.rows);
+    let rows = facts.chains();
     let mut own = rows.filter(|row| {
         let first = row.steps.first();
         let is_server = |chain_step: &ChainStep| {

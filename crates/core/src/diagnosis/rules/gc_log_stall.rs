@@ -1,9 +1,10 @@
 //! A JVM stalls while its VM thread writes a log or its counters.
 
-use super::lock_behind_io::{named, what};
 use super::*;
 use crate::analysis::summary::{ChainRow, ChainStep};
+use crate::diagnosis::convoy::{named, what};
 use facts::calls::WRITE;
+use facts::thresholds::MOST;
 
 /// HotSpot threads for which all program threads wait at a safepoint: they write the GC log before
 /// the others continue. Source: HotSpot's vmThread.cpp, concurrentGCThread.cpp and `-Xlog` (JEP
@@ -11,9 +12,6 @@ use facts::calls::WRITE;
 const VM_THREADS: &[&str] = &["VM Thread", "VM Periodic Tas", "G1 Main Marker", "G1 Service"];
 /// The file of counters that a JVM maps (see -XX:+PerfDisableSharedMem).
 const COUNTERS: &str = "hsperfdata";
-
-/// The least share of the device's time of a program that is named beside the log's.
-const MOST: f64 = 0.5;
 
 rule!(
     "gc-log-stall",
@@ -48,7 +46,7 @@ fn is_gc_log(row: &ChainRow) -> bool {
 
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
-    let Some(chains) = &facts.summary().chains else { return Ok(RuleVerdict::Clear) };
+    let chains = facts.summary().chains.as_ref().ok_or(Clear)?;
     let counters = |row: &ChainRow| row.files.first().is_some_and(|file| file.0.contains(COUNTERS));
     let fits = |row: &&ChainRow| {
         let last = row.steps.last();
@@ -56,7 +54,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         is_jvm(row) && (counters(row) || is_write)
     };
     let rows: Vec<&ChainRow> = chains.rows.iter().filter(fits).collect();
-    let Some(most) = rows.first() else { return Ok(RuleVerdict::Clear) };
+    let most = rows.first().ok_or(Clear)?;
     let (Some(first), Some(last)) = (most.steps.first(), most.steps.last()) else {
         return Ok(RuleVerdict::Clear);
     };
@@ -96,8 +94,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .about(subject)
         .sure(if is_vm_thread(most) { Confidence::Certain } else { Confidence::Likely })
         .shown("stalled threads", first.threads as f64, "threads", &*command)
-        .shown("stalled time of these threads", time_ns as f64, "ns", &*command)
-        .shown("longest stall", most.longest_ns as f64, "ns", &*command)
+        .also("stalled time of these threads", time_ns as f64, "ns")
+        .also("longest stall", most.longest_ns as f64, "ns")
         .fix(fix(counters(most)))
         .check(
             "`-Xlog:safepoint` shows pauses at the times of these stalls, with a collection that \

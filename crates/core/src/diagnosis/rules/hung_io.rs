@@ -1,9 +1,7 @@
 //! Requests that never complete.
 
-use super::super::facts::health;
 use super::*;
 use crate::analysis::summary::patterns::Slow;
-use crate::analysis::summary::{DeviceSummary, Direction};
 use crate::diagnosis::finding::WARNING_SHARE;
 use crate::figures::plural;
 
@@ -76,8 +74,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .about(subject)
         .sure(sure)
         .shown("time without a completion", stalled_ns as f64, "ns", format!("iowhy -d {name}"))
-        .shown("age of the oldest request", age as f64, "ns", format!("iowhy -d {name}"))
-        .shown("requests in flight", open as f64, "requests", format!("iowhy -d {name}"))
+        .also("age of the oldest request", age as f64, "ns")
+        .also("requests in flight", open as f64, "requests")
         .fix(format!(
             "check the path and the device: `dmesg`, `cat /sys/block/{name}/device/state`, \
              `multipath -ll`, `dmsetup info` (is it suspended?), the provider's volume status. \

@@ -29,16 +29,12 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .map(|row| row.subject.process.as_str())
         .filter(|name| is_runtime(name))
         .collect();
-    let Some(work) = facts.work(&[], &runtimes).filter(|it| it.share >= SHARE) else {
-        return Ok(RuleVerdict::Clear);
-    };
+    let work = facts.work(&[], &runtimes).filter(|it| it.share >= SHARE).ok_or(Clear)?;
     let name = &work.device.device;
     let row = facts.top_process(work.device, |row| is_runtime(&row.subject.process));
-    let Some(row) = row
+    let row = row
         .filter(|row| row.usage.directions[crate::analysis::summary::Direction::Write].bytes > 0)
-    else {
-        return Ok(RuleVerdict::Clear);
-    };
+        .ok_or(Clear)?;
     let victims = facts.victims(name, is_runtime);
     let subject = facts::subject_of(name, Some(row));
     let sentence = format!(
@@ -75,7 +71,6 @@ fn is_runtime(process: &str) -> bool {
 mod tests {
     use super::*;
     use crate::diagnosis::{Severity, diagnose};
-    use crate::model::WaitClass;
     use crate::script::{MS, Script};
 
     /// `writer` writes all the time while a database waits.

@@ -1,8 +1,7 @@
 //! Threads contend for the lock of one file or directory.
 
 use super::*;
-use crate::analysis::summary::patterns::{WaitGroup, WaitStack, Waker};
-use crate::model::WaitClass;
+use crate::analysis::summary::patterns::{WaitStack, Waker};
 use facts::Waited;
 
 rule!(
@@ -14,6 +13,10 @@ rule!(
     "The waits are for different files at once: then they are for the device or the journal.",
     place: FileSystem,
     needs: [Waits],
+    bound: [
+        "of the blocked time, or of the request time: the waits at the lock",
+        "what waits there would wait at the device instead",
+    ],
 );
 
 /// The lock that the kernel functions of the waits belong to.
@@ -135,9 +138,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let holder =
         waker.filter(|it| lock == Lock::Inode && Some(&it.process) != subject.process.as_ref());
     // A single thread waits for no other: then the file system's own work holds its file's lock.
-    if waited.class_ns == 0 || threads < 2 && lock != Lock::Frozen && holder.is_none() {
-        return Ok(RuleVerdict::Clear);
-    }
+    clear_if(waited.class_ns == 0 || threads < 2 && lock != Lock::Frozen && holder.is_none())?;
     if !is_one {
         subject.file = None;
     }
@@ -156,8 +157,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .about(subject)
         .sure(if is_seen { Confidence::Certain } else { Confidence::Likely })
         .shown("blocked time for the lock", waited.class_ns as f64, "ns", "iowhy waits")
-        .shown("waiting threads", threads as f64, "threads", "iowhy waits")
-        .shown("longest wait", waited.longest_ns() as f64, "ns", "iowhy waits")
+        .also("waiting threads", threads as f64, "threads")
+        .also("longest wait", waited.longest_ns() as f64, "ns")
         .fix(if holder.is_some() { OF_HOLDER } else { lock.fix() })
         .check(if holder.is_some() { WITHOUT_HOLDER } else { lock.check() })
         .into())

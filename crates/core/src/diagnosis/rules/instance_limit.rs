@@ -1,8 +1,6 @@
 //! The volume reports that the machine's own limit for all volumes held its I/O back.
 
-use super::super::facts::health;
 use super::*;
-use crate::analysis::summary::{DeviceSummary, Interval};
 
 rule!(
     "instance-limit",
@@ -13,6 +11,10 @@ rule!(
      their I/O back; iowhy reads that count at both ends of a watch.",
     "The count does not grow while requests are slow: then the limit is the volume's, or none.",
     place: Limit,
+    bound: [
+        "the time at the device; if the volume counts the time at its limits, that share of it",
+        "the device's own time is hidden behind the limit",
+    ],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {
@@ -48,7 +50,7 @@ fn finding(
         // The device's own latency is hidden behind the limit.
         .upper_bound()
         .shown("time at the instance's limit", time_ns as f64, "ns", format!("iowhy -d {name}"))
-        .shown("share of the time", share * 100.0, "%", format!("iowhy -d {name}"))
+        .also("share of the time", share * 100.0, "%")
         .fix(
             "use an instance type with a higher limit for its volumes, or reduce the load of all \
              volumes together; a larger volume does not help",

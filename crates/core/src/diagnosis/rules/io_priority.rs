@@ -1,11 +1,8 @@
 //! The I/O scheduler serves a program only when others leave the device idle.
 
 use super::*;
-use crate::analysis::summary::DeviceSummary;
-use crate::analysis::summary::patterns::WaitGroup;
 use crate::diagnosis::bottleneck::bound::SLOW_NS;
 use crate::diagnosis::finding::WARNING_SHARE;
-use crate::model::WaitClass;
 use facts::Waited;
 
 /// The least share of a program's waits in the scheduler's queue for one that is put off, and the
@@ -38,10 +35,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
     let found = facts.devices().iter().filter_map(|device| unequal(facts, device));
     let findings: Vec<Finding> = found.map(|it| finding(facts, &it)).collect();
-    Ok(match findings.is_empty() {
-        true => RuleVerdict::Clear,
-        false => RuleVerdict::Findings(findings),
-    })
+    Ok(findings.into())
 }
 
 /// Returns the programs that a device's scheduler puts off, and those that it serves meanwhile.

@@ -1,7 +1,6 @@
 //! io_uring punts requests to kernel threads.
 
 use super::*;
-use crate::analysis::summary::DeviceSummary;
 
 /// The least share of a device's request time that worker threads submit. Chosen.
 const SHARE: f64 = 0.3;
@@ -16,6 +15,10 @@ rule!(
     "The program's own thread submits the requests.",
     place: Calls,
     needs: [Stacks],
+    bound: [
+        "the time of the requests that take the detour",
+        "most of it is needed without the detour, too",
+    ],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {
@@ -27,9 +30,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let punted_ns = |device: &DeviceSummary| share(device) * facts::device_time_ns(device) as f64;
     // Each device by itself: I/O on other devices makes it no better.
     let punted = facts.devices().iter().filter(|device| share(device) >= SHARE);
-    let Some(device) = punted.max_by(|a, b| punted_ns(a).total_cmp(&punted_ns(b))) else {
-        return Ok(RuleVerdict::Clear);
-    };
+    let device = punted.max_by(|a, b| punted_ns(a).total_cmp(&punted_ns(b))).ok_or(Clear)?;
     let (name, share) = (&device.device, share(device));
     let paths = facts.paths_on(name, WORKER);
     let process = paths.first().and_then(|row| row.subject.process.as_deref());

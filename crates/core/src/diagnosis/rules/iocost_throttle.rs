@@ -1,7 +1,6 @@
 //! The I/O cost model throttles a cgroup.
 
 use super::*;
-use crate::model::WaitClass;
 
 rule!(
     "iocost-throttle",
@@ -17,9 +16,7 @@ rule!(
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
     let waited = facts.waits_for(WaitClass::Iocost);
-    if waited.class_ns == 0 {
-        return Ok(RuleVerdict::Clear);
-    }
+    clear_if(waited.class_ns == 0)?;
     let subject = waited.subject();
     let sentence = format!(
         "the kernel's I/O cost model (io.cost) throttles {}{}: its cgroup has used up its share",
@@ -30,7 +27,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .about(subject)
         .sure(Confidence::Certain)
         .shown("time throttled by io.cost", waited.class_ns as f64, "ns", "iowhy waits")
-        .shown("longest wait", waited.longest_ns() as f64, "ns", "iowhy waits")
+        .also("longest wait", waited.longest_ns() as f64, "ns")
         .fix(
             "raise the weight of its cgroup (io.weight); set a model that fits the device \
               (io.cost.model; iocost_coef_gen.py of the kernel's tools/cgroup measures one, under \

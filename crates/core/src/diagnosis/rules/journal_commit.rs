@@ -1,9 +1,8 @@
 //! Threads wait for a journal commit.
 
 use super::*;
-use crate::analysis::summary::{DeviceSummary, Direction, ProcessRow, UsedRow};
+use crate::analysis::summary::{ProcessRow, UsedRow};
 use crate::diagnosis::programs::{self, Topic};
-use crate::model::WaitClass;
 use facts::calls::{SYNC_ALL, SYNC_FILE};
 use std::collections::BTreeMap;
 
@@ -39,9 +38,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let others = facts.waits(|group| OF_JOURNAL.contains(&group.class) && !is_sync(group.syscall));
     let slow = all.mean_ns() >= SLOW_NS;
     let held = others.time_ns * 2 >= all.time_ns;
-    if all.time_ns == 0 || !(slow || held) {
-        return Ok(RuleVerdict::Clear);
-    }
+    clear_if(all.time_ns == 0 || !(slow || held))?;
     let subject = Subject { file: None, ..all.subject() };
     let kind = JournalKind::new(facts, subject.device.as_deref());
     let (tickets_ns, _) = facts.waits_in(TICKETS);
@@ -71,8 +68,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
     Ok(Finding::of_waits(facts, &all, sentence)
         .about(subject)
         .shown("blocked time for the journal", all.time_ns as f64, "ns", "iowhy waits")
-        .shown("share outside fsync", outside, "%", "iowhy waits")
-        .shown("longest wait", all.longest_ns() as f64, "ns", "iowhy waits")
+        .also("share outside fsync", outside, "%")
+        .also("longest wait", all.longest_ns() as f64, "ns")
         .fix(match own_advice {
             Some(own) => own,
             None if is_own && is_of_journal => OWN.to_owned(),

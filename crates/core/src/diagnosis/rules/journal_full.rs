@@ -52,7 +52,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .about(subject)
         .sure(if is_seen { Confidence::Certain } else { Confidence::Likely })
         .shown("blocked time for journal space", time_ns as f64, "ns", "iowhy waits")
-        .shown("waits for journal space", waits as f64 / facts.seconds(), "1/s", "iowhy waits")
+        .also("waits for journal space", waits as f64 / facts.seconds(), "1/s")
         .fix(format!("{}{}", less.unwrap_or_default(), fix(kind)))
         .check(check(kind))
         .into())
@@ -83,7 +83,7 @@ fn of_kernel(facts: &Facts<'_>) -> Option<Finding> {
                 "ns",
                 "iowhy waits",
             )
-            .shown("waits for journal space", waits as f64 / facts.seconds(), "1/s", "iowhy waits")
+            .also("waits for journal space", waits as f64 / facts.seconds(), "1/s")
             .fix(
                 "back up first, then enlarge the journal (ext4: unmounted, after `e2fsck -f \
                  DEVICE`: `tune2fs -O ^has_journal DEVICE`, then `tune2fs -J size=1024 DEVICE`), \

@@ -1,9 +1,7 @@
 //! The kernel or a maintenance tool processes an entire file system while others wait for its disk.
 
 use super::*;
-
-/// The least share of a device's time for others to wait behind it. Chosen, as for a RAID.
-const SHARE: f64 = 0.1;
+use facts::thresholds::DEVICE_SHARE;
 
 struct KernelWork {
     what: &'static str,
@@ -73,7 +71,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let found =
         KINDS.iter().filter_map(|kind| Some((kind, facts.work(kind.functions, kind.processes)?)));
     let most = found.max_by(|a, b| a.1.share.total_cmp(&b.1.share));
-    let Some((kind, work)) = most.filter(|(_, work)| work.share >= SHARE) else {
+    let Some((kind, work)) = most.filter(|(_, work)| work.share >= DEVICE_SHARE) else {
         return Ok(RuleVerdict::Clear);
     };
     let name = &work.device.device;
@@ -99,7 +97,6 @@ fn judge(facts: &Facts<'_>) -> Judged {
 mod tests {
     use super::*;
     use crate::diagnosis::{Severity, diagnose};
-    use crate::model::WaitClass;
     use crate::script::{MS, Script};
 
     fn found(process: &str, frames: &[&str], beside: bool) -> Option<Finding> {

@@ -1,8 +1,6 @@
 //! The link to a drive is slower than both of its ends could be, and the load fills it.
 
-use super::super::facts::health;
 use super::*;
-use crate::analysis::summary::{DeviceSummary, Interval};
 
 /// The share of a link's rate from which the link may be the limit: protocols take 10 to 20 % of
 /// it. Chosen.
@@ -21,6 +19,7 @@ rule!(
      slot that has only these lanes cannot be faster.",
     place: Fault,
     least: LeastData::EVENT,
+    bound: ["the time at the device", "how fast it would be on its full link is not in the data"],
 );
 
 /// A link below its best.
@@ -33,9 +32,7 @@ struct SlowLink {
 
 fn judge(facts: &Facts<'_>) -> Judged {
     // A hypervisor invents the links of its devices.
-    if facts.summary().environment.is_virtual != Some(false) {
-        return Ok(RuleVerdict::Clear);
-    }
+    clear_if(facts.summary().environment.is_virtual != Some(false))?;
     let full = facts.devices().iter().filter_map(|device| {
         let link = pcie(facts, device).or_else(|| sata(device))?;
         let most = most_per_s(facts, device)?;

@@ -4,6 +4,7 @@ use super::super::bottleneck::bound::SLOW_SYNC_NS;
 use super::*;
 use crate::analysis::summary::{ChainRow, ChainStep};
 use crate::analysis::waits::locks::{is_idle, is_lock};
+use crate::diagnosis::convoy::{named, what};
 use crate::diagnosis::programs::{self, Topic};
 use crate::model::KnownBy;
 use facts::Waited;
@@ -49,7 +50,7 @@ struct Convoy<'a> {
 
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
-    let Some(chains) = &facts.summary().chains else { return Ok(RuleVerdict::Clear) };
+    let chains = facts.summary().chains.as_ref().ok_or(Clear)?;
     let known = chains.rows.iter().filter_map(|row| Some((row, sureness(facts, row)?)));
     let known: Vec<(&ChainRow, Confidence)> = known.collect();
     let rank = |it: &&(&ChainRow, Confidence)| (it.1, it.0.time_ns);
@@ -145,9 +146,9 @@ fn finding(facts: &Facts<'_>, convoy: &Convoy<'_>, chained_ns: u64) -> Finding {
             _ => Severity::Warning,
         })
         .shown("threads behind the holder", sleepers.threads as f64, "threads", &*chains)
-        .shown("their blocked time behind the holder", *time_ns as f64, "ns", &*chains)
-        .shown("share of each thread's time", part * 100.0, "%", &*chains)
-        .shown("longest wait behind the holder", most.longest_ns as f64, "ns", &*chains)
+        .also("their blocked time behind the holder", *time_ns as f64, "ns")
+        .also("share of each thread's time", part * 100.0, "%")
+        .also("longest wait behind the holder", most.longest_ns as f64, "ns")
         .fix(fix(*sure, own))
         .check(
             "`iowhy chains` shows the stacks of both: if there is no lock around the holder's \
@@ -191,22 +192,6 @@ fn sentence(convoy: &Convoy<'_>, file: Option<&str>) -> String {
              look the same): thread {} wakes them, and waits for {for_what}",
             named(holder),
         ),
-    }
-}
-
-pub(super) fn named(step: &ChainStep) -> String {
-    let name = if step.thread.is_empty() { "without a name" } else { &step.thread };
-    step.tid.map_or_else(|| name.to_owned(), |tid| format!("{name} ({tid})"))
-}
-
-pub(super) fn what(class: &str) -> &'static str {
-    match class {
-        "device" | "queue" => "requests",
-        "journal_commit" | "journal_space" => "the journal after a write",
-        "dirty_throttle" => "the dirty page limit",
-        "page_read" | "page_fault" => "pages",
-        "cgroup_throttle" => "its cgroup's I/O limit",
-        _ => "writes",
     }
 }
 

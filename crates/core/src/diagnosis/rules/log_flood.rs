@@ -2,11 +2,10 @@
 
 use super::*;
 use crate::analysis::summary::patterns::FilePattern;
-use crate::analysis::summary::{DeviceSummary, Direction};
 use crate::diagnosis::programs::{self, FileRole, Topic};
-use crate::model::Origin;
 use facts::Waited;
 use facts::calls::SYNC_FILE;
+use facts::thresholds::MOST;
 
 /// File names of logs of unknown programs: a hint, not proof.
 const NAMES: &[&str] = &[".log", ".out", ".err", ".trace"];
@@ -17,9 +16,6 @@ const WRITES_PER_S: f64 = 20.0;
 /// The same of a log whose writer makes each record durable, as an audit trail or a journal does:
 /// fewer are slow syncs, whatever they say. Chosen.
 const SYNCED_PER_S: f64 = 50.0;
-/// The least share of all sync time for its writer to be the main cause: more than all others
-/// together.
-const MOST: f64 = 0.5;
 
 rule!(
     "log-flood",
@@ -46,9 +42,7 @@ struct Log<'a> {
 }
 
 fn judge(facts: &Facts<'_>) -> Judged {
-    if facts.summary().files.is_absent() && facts.summary().watch.requests > 0 {
-        return Err(Missing("files are not in the data".to_owned()));
-    }
+    facts.need_files()?;
     let mut most: Option<Log<'_>> = None;
     for patterns in &facts.summary().patterns.devices {
         let device = facts.devices().iter().find(|device| device.device == patterns.device);
@@ -65,11 +59,9 @@ fn judge(facts: &Facts<'_>) -> Judged {
             }
         }
     }
-    let Some(log) = most else { return Ok(RuleVerdict::Clear) };
+    let log = most.ok_or(Clear)?;
     let least = if is_synced(facts, &log) { SYNCED_PER_S } else { WRITES_PER_S };
-    if (log.file.requests as f64) < least * facts.seconds() {
-        return Ok(RuleVerdict::Clear);
-    }
+    clear_if((log.file.requests as f64) < least * facts.seconds())?;
     Ok(finding(facts, &log).into())
 }
 
@@ -168,13 +160,8 @@ fn finding(facts: &Facts<'_>, log: &Log<'_>) -> Finding {
         .about(subject)
         .sure(confidence)
         .shown("write requests for the log", rate, "1/s", "iowhy files")
-        .shown("share of all bytes written", log.share * 100.0, "%", "iowhy files")
-        .shown(
-            "log write throughput",
-            file.written as f64 / facts.seconds(),
-            "bytes/s",
-            "iowhy files",
-        )
+        .also("share of all bytes written", log.share * 100.0, "%")
+        .also("log write throughput", file.written as f64 / facts.seconds(), "bytes/s")
         .fix(advice)
         .check(
             "`tail` of the file (journald: `journalctl -n 100`) shows a few kinds of messages that \

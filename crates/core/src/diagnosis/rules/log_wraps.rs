@@ -23,6 +23,10 @@ rule!(
      choice.",
     place: Program,
     needs: [Files],
+    bound: [
+        "all waits of the program",
+        "how much of the flushing a larger log saves was not tried",
+    ],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {
@@ -70,7 +74,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .upper_bound()
         .sure(Confidence::Certain)
         .shown("bytes written to the log", log.written as f64, "bytes", "iowhy files")
-        .shown("size of the log", log.end as f64, "bytes", "iowhy files")
+        .also("size of the log", log.end as f64, "bytes")
         .fix(advice.unwrap_or("enlarge the log, so that it is full after several minutes"))
         .check(
             "with a log ten times as large the writes to the data files fall; if they stay, the \

@@ -1,16 +1,11 @@
 //! Program code is read from disk again and again.
 
 use super::*;
-use crate::model::WaitClass;
+use facts::thresholds::{MOST, READ_AGAIN};
 
 /// Path fragments of mapped programs and libraries. Executables of recorded processes count, too.
 /// Files below /lib or ending in .jar may be data.
 const CODE: &[&str] = &[".so", "/bin/", "/sbin/", ".dll"];
-/// The least share of the fault time for such files. Chosen: more than everything else.
-const MOSTLY: f64 = 0.5;
-/// The least share of pages read again during this watch, for pages that were evicted in between.
-/// Chosen: a program start reads each page once.
-const AGAIN: f64 = 0.1;
 /// The least faults per second: the start of a large program takes a few hundred once.
 const FAULTS_PER_S: f64 = 30.0;
 
@@ -52,14 +47,14 @@ fn judge(facts: &Facts<'_>) -> Judged {
         }
     }
     let share = code_ns as f64 / all_ns.max(1) as f64;
-    let (Some((device, file)), true) = (top, rate >= FAULTS_PER_S && share >= MOSTLY) else {
+    let (Some((device, file)), true) = (top, rate >= FAULTS_PER_S && share >= MOST) else {
         return Ok(RuleVerdict::Clear);
     };
     let subject =
         Subject { device: Some(device.clone()), file: Some(file.clone()), ..waited.subject() };
     let pid = words::pid(&subject);
     let again = facts.pages_again(&device);
-    let is_again = again >= AGAIN;
+    let is_again = again >= READ_AGAIN;
     let sentence = format!(
         "{} waits for its own code: page faults read {file} from {device}{}",
         words::who(&subject),

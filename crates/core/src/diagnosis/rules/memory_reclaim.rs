@@ -1,7 +1,7 @@
 //! Threads that need memory reclaim it themselves, or wait for it.
 
 use super::*;
-use crate::model::{Metric, WaitClass};
+use crate::model::Metric;
 use facts::WaitsByStack;
 
 /// Functions of a thread that reclaims memory itself or waits for it.
@@ -46,9 +46,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     });
     let waited = facts.waits_for(WaitClass::Reclaim);
     let time_ns = stacked.time_ns.max(waited.class_ns);
-    if time_ns == 0 {
-        return Ok(RuleVerdict::Clear);
-    }
+    clear_if(time_ns == 0)?;
     let kind = Exhausted::from_stacks(&stacked);
     let subject = match stacked.stacks.is_empty() {
         true => waited.subject(),
@@ -67,12 +65,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .about(subject)
         .sure(Confidence::Certain)
         .shown("blocked time in reclaim", time_ns as f64, "ns", "iowhy waits")
-        .shown(
-            "longest wait",
-            stacked.longest_ns.max(waited.longest_ns()) as f64,
-            "ns",
-            "iowhy waits",
-        );
+        .also("longest wait", stacked.longest_ns.max(waited.longest_ns()) as f64, "ns");
     if let Some((cgroup, file, bytes)) = limit_of(facts, &finding.subject) {
         let what = format!("{file} of {cgroup}");
         finding = finding.shown(what, bytes as f64, "bytes", format!("cat /proc/{pid}/cgroup"));

@@ -2,10 +2,9 @@
 
 use super::super::programs::{self, Topic};
 use super::*;
-use crate::analysis::summary::patterns::WaitGroup;
-use crate::analysis::summary::{CodePathRow, DeviceSummary, Direction, ProcessRow, UsedRow};
-use crate::model::Origin;
+use crate::analysis::summary::{CodePathRow, ProcessRow, UsedRow};
 use crate::model::stack::without_types;
+use facts::thresholds::MOST;
 
 /// The least share of the read time for metadata. A load that reads files stays far below. Chosen.
 const SHARE: f64 = 0.3;
@@ -44,9 +43,6 @@ const LOOKUP: &[&str] = &[
 /// The least mean number of them in flight. Chosen: one at a time, most of the time.
 const ALWAYS: f64 = 0.5;
 
-/// The least share of the watch for a device that is busy most of the time.
-const MOSTLY: f64 = 0.5;
-
 rule!(
     "metadata-scan",
     "metadata scan",
@@ -81,11 +77,9 @@ fn judge(facts: &Facts<'_>) -> Judged {
         (is_most || time_ns as f64 >= ALWAYS * facts.duration_ns() as f64)
             && requests as f64 / facts.seconds() >= READS_PER_S
     });
-    let Some(device) = device else { return Ok(RuleVerdict::Clear) };
+    let device = device.ok_or(Clear)?;
     facts.need_processes()?;
-    if looks_up_nothing(facts) {
-        return Ok(RuleVerdict::Clear);
-    }
+    clear_if(looks_up_nothing(facts))?;
     Ok(finding(facts, device, reads_of(device), all_reads(device)).into())
 }
 
@@ -145,7 +139,7 @@ fn is_at_leisure(facts: &Facts<'_>, device: &DeviceSummary, subject: &Subject) -
     let process = subject.process.as_deref().unwrap_or_default();
     let others = facts.waits(|group| group.device == subject.device && group.process != process);
     let is_alone = (others.time_ns as f64) < facts::WARNING_THREADS * facts.duration_ns() as f64;
-    let is_idle = device.util_share.is_some_and(|share| share < MOSTLY);
+    let is_idle = device.util_share.is_some_and(|share| share < MOST);
     programs::is_indexer(process) && is_alone && is_idle
 }
 

@@ -1,13 +1,11 @@
 //! Writes of parts of blocks, which must be read first.
 
 use super::*;
-use crate::analysis::summary::{CodePathRow, DeviceSummary, Direction, Interval, UsedRow};
-use crate::model::Origin;
+use crate::analysis::summary::{CodePathRow, UsedRow};
+use facts::thresholds::MOST;
 
 /// The least share of writes whose block is read just before. Chosen.
 const READ_FIRST: f64 = 0.3;
-/// The least share of writes that begin or end within a block of 4096 bytes.
-const UNALIGNED: f64 = 0.5;
 /// The least number of writes, or of reads, to judge.
 const WRITES: u64 = 50;
 /// Functions that read a page because a part of it is to be written. The page itself is written
@@ -63,7 +61,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let fits = |device: &DeviceSummary| {
         shares(device).is_some_and(|(read_first, unaligned)| {
             read_first >= READ_FIRST && !reads_itself(facts, device)
-                || (unaligned >= UNALIGNED && physical(device) >= 4096.0)
+                || (unaligned >= MOST && physical(device) >= 4096.0)
         })
     };
     let Some(device) = facts.busiest(fits) else { return Ok(before_write(facts)) };
@@ -94,12 +92,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
             "%",
             format!("iowhy snoop -d {name}"),
         )
-        .shown(
-            "share of writes not aligned to 4096 bytes",
-            unaligned * 100.0,
-            "%",
-            format!("iowhy snoop -d {name}"),
-        )
+        .also("share of writes not aligned to 4096 bytes", unaligned * 100.0, "%")
         .shown(
             "physical block size",
             physical(device),
@@ -133,7 +126,7 @@ fn shifted<'a>(facts: &Facts<'a>, name: &str) -> Option<&'a str> {
     let mut files = facts.devices().iter().filter(|it| it.backing_file.is_some());
     let upper = files.find(|it| it.below.iter().any(|below| below == name))?;
     let access = &facts.patterns(&upper.device)?.access;
-    let is_whole = (access.unaligned_writes as f64) < UNALIGNED * access.data_writes as f64;
+    let is_whole = (access.unaligned_writes as f64) < MOST * access.data_writes as f64;
     is_whole.then_some(upper.device.as_str())
 }
 
@@ -186,12 +179,7 @@ fn before_write(facts: &Facts<'_>) -> RuleVerdict {
             "1/s",
             format!("iowhy stacks{flags}"),
         )
-        .shown(
-            "their share of the device's time",
-            time_ns as f64 / whole.max(1) as f64 * 100.0,
-            "%",
-            format!("iowhy stacks{flags}"),
-        )
+        .also("their share of the device's time", time_ns as f64 / whole.max(1) as f64 * 100.0, "%")
         .fix(fix)
         .check("with whole, aligned pages the reads stop; if not, something else reads")
         .into()

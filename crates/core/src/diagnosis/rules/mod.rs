@@ -4,12 +4,16 @@
 //! near misses and controls.
 
 use super::claims::Claims;
-use super::facts::{self, Facts};
+use super::facts::{self, Facts, health};
 use super::finding::{Confidence, Finding, ImpactOf, Severity};
 use super::missing::Missing;
-use super::rule::{Judged, LeastData, Rule, RuleVerdict, rule};
+use super::rule::RuleVerdict::Clear;
+use super::rule::{Judged, LeastData, Rule, RuleVerdict, clear_if, rule};
 use super::subject::Subject;
 use super::words;
+use crate::analysis::summary::patterns::WaitGroup;
+use crate::analysis::summary::{DeviceSummary, Direction, Interval};
+use crate::model::{Origin, WaitClass};
 
 // The modules and `ALL`, made by build.rs.
 include!(concat!(env!("OUT_DIR"), "/rules.rs"));

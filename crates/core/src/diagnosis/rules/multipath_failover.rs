@@ -1,7 +1,7 @@
 //! Requests fail over between paths.
 
 use super::*;
-use crate::analysis::summary::{DeviceSummary, DirectionSummary, Interval};
+use crate::analysis::summary::DirectionSummary;
 use crate::diagnosis::finding::WARNING_SHARE;
 use crate::model::environment::is_part_of;
 
@@ -66,9 +66,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let fits = |device: &DeviceSummary| {
         !is_one_path(device) && share(device) > REQUEUED || over > REQUEUED
     };
-    let Some(device) = facts.busiest(|it| has_paths(it) && fits(it)) else {
-        return Ok(RuleVerdict::Clear);
-    };
+    let device = facts.busiest(|it| has_paths(it) && fits(it)).ok_or(Clear)?;
     let is_below =
         |it: &&DeviceSummary| device.below.iter().any(|name| is_part_of(&it.device, name));
     let below = facts.devices().iter().filter(is_below);

@@ -1,9 +1,7 @@
 //! Threads wait for the server of a network file system.
 
 use super::*;
-use crate::analysis::summary::patterns::WaitGroup;
 use crate::diagnosis::bottleneck::bound::{FELT_NS, SLOW_NS};
-use crate::model::WaitClass;
 use crate::model::environment::Mount;
 
 /// The least waits per second of a program that sends requests all the time, however fast the
@@ -25,9 +23,7 @@ rule!(
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
     let waited = facts.waits_for(WaitClass::NetworkFs);
-    if waited.time_ns == 0 {
-        return Ok(RuleVerdict::Clear);
-    }
+    clear_if(waited.time_ns == 0)?;
     let mount = mount_of(facts, &waited.groups, is_network);
     let subject = Subject { device: None, ..waited.subject() };
     let place = mount.map_or_else(
@@ -47,8 +43,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .sure(Confidence::Certain)
         .at_most(most)
         .shown("blocked time for the server", waited.class_ns as f64, "ns", "iowhy waits")
-        .shown("waits for the server", per_s, "1/s", "iowhy waits")
-        .shown("longest wait", waited.longest_ns() as f64, "ns", "iowhy waits")
+        .also("waits for the server", per_s, "1/s")
+        .also("longest wait", waited.longest_ns() as f64, "ns")
         .fix(fix_of(mount.map(|mount| mount.kind.as_str())))
         .check(format!(
             "`ping` the server, and run iowhy on it to check its disks; NFS: `mountstats {point}` \

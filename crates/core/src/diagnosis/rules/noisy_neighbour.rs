@@ -5,16 +5,15 @@ use super::super::finding::WARNING_SHARE;
 use super::provider_cap::{even_bins, plateau};
 use super::*;
 use crate::analysis::summary::patterns::{Bin, Timeline};
-use crate::analysis::summary::{DeviceSummary, ProcessRow, UsedRow};
+use crate::analysis::summary::{ProcessRow, UsedRow};
 use crate::diagnosis::programs::{self, Topic};
 use facts::BehindProgram;
 use facts::neighbours::MainUser;
+use facts::thresholds::{MOST, SAME_LOAD};
 use facts::{Waited, shape};
 
 /// How many times longer requests take than before. Chosen.
 const SLOWER: f64 = 2.0;
-/// How much depth and size may differ before and after. Chosen.
-const SAME: f64 = 0.35;
 /// The largest ratio of the request rate after to before, if the depth rises. Chosen.
 const LESS: f64 = 0.7;
 /// The least mean request time afterwards to report, nanoseconds.
@@ -26,8 +25,6 @@ const BINS: usize = 8;
 /// The least share of the blocked time that others spend behind one program's requests. Chosen:
 /// twice that of a scan, since programs that share a device evenly also delay each other.
 const OTHERS: f64 = 0.2;
-/// The least share of those others' waits: more than everything else together.
-const MOST: f64 = 0.5;
 /// Origins of a program's own I/O; metadata and journals have rules of their own.
 const OWN_DOING: &[&str] = &["read", "readahead", "page_fault", "write", "writeback", "discard"];
 
@@ -75,10 +72,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let found = facts.devices().iter().filter(is_shared);
     let mut found = found.filter_map(|device| slower(facts, device).map(|it| (device, it)));
     let Some((device, found)) = found.next() else {
-        let needed = BINS as f64 * 0.5e9;
-        if (facts.duration_ns() as f64) < needed && !facts.devices().is_empty() {
-            return Err(Missing(format!("the watch is shorter than {}", words::time(needed))));
-        }
+        facts.need_bins(BINS)?;
         return Ok(RuleVerdict::Clear);
     };
     let name = &device.device;
@@ -98,7 +92,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
             "ns",
             format!("iowhy stat -d {name} 1"),
         )
-        .shown("mean latency (D2C) since", found.after_ns, "ns", format!("iowhy stat -d {name} 1"))
+        .also("mean latency (D2C) since", found.after_ns, "ns")
         .shown(
             "mean requests in flight",
             device.in_flight_mean,
@@ -288,7 +282,7 @@ fn here(facts: &Facts<'_>, neighbour: &BehindProgram) -> Finding {
             "ns",
             "iowhy blame",
         )
-        .shown("share of the others' waits for requests", share * 100.0, "%", "iowhy blame")
+        .also("share of the others' waits for requests", share * 100.0, "%")
         .shown("share of the device's time", of_device * 100.0, "%", format!("iowhy proc{flags}"))
         .fix(FIX)
         .check(CHECK)
@@ -326,7 +320,7 @@ fn slower(facts: &Facts<'_>, device: &DeviceSummary) -> Option<SlowedBy> {
         let (left, right) = (shape::mean(left), shape::mean(right));
         if step.before < step.after { (left, right) } else { (right, left) }
     };
-    let alike = |(left, right): (f64, f64)| (left - right).abs() <= SAME * left.max(right);
+    let alike = |(left, right): (f64, f64)| (left - right).abs() <= SAME_LOAD * left.max(right);
     // A paced load piles up if the device slows down; a load that submits more gets more, or as
     // much as before.
     let (had, has) = level(&values(&timeline, |bin| bin.requests as f64));

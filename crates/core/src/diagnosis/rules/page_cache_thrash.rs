@@ -4,9 +4,10 @@ use super::super::bottleneck::kind::BottleneckKind;
 use super::super::programs;
 use super::*;
 use crate::analysis::summary::patterns::DevicePatterns;
-use crate::model::{Metric, WaitClass};
+use crate::model::Metric;
 use facts::Waited;
 use facts::calls::READ;
+use facts::thresholds::MOST;
 
 /// The least share of sampled pages that had been read before in the same watch. Chosen: a set that
 /// fits is read once, so a third is far too many.
@@ -15,9 +16,6 @@ const AGAIN: f64 = 0.3;
 /// drop their own pages (POSIX_FADV_DONTNEED, drop_caches) and direct reads cause no refaults.
 /// Chosen.
 const REFAULTS: f64 = 0.2;
-/// The least ratio of refaults to all reads for the kernel's count alone to prove it. Chosen: most
-/// of what is read had been in memory.
-const EVICTED: f64 = 0.5;
 /// The least number of sampled pages (one per 64 KiB) to judge: 16 MiB.
 const LEAST_PAGES: u64 = 256;
 
@@ -56,7 +54,7 @@ impl<'a> Rereads<'a> {
         let rates = facts.devices().iter().map(|device| facts::read_per_s(facts, &device.device));
         let all_read: f64 = rates.sum();
         let refaults = facts.summary().samples.system(Metric::RefaultsFile).and_then(|it| it.mean);
-        let is_evicted = refaults.is_some_and(|refaults| refaults >= EVICTED * all_read.max(1.0));
+        let is_evicted = refaults.is_some_and(|refaults| refaults >= MOST * all_read.max(1.0));
         let thrashing = |device_patterns: &&DevicePatterns| {
             let again = facts.pages_again(&device_patterns.device) >= AGAIN;
             device_patterns.access.watched_pages >= LEAST_PAGES && (again || is_evicted)
@@ -81,9 +79,7 @@ impl<'a> Rereads<'a> {
 
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
-    let Some(rereads) = Rereads::of(facts).filter(|it| it.is_reclaimed) else {
-        return Ok(RuleVerdict::Clear);
-    };
+    let rereads = Rereads::of(facts).filter(|it| it.is_reclaimed).ok_or(Clear)?;
     let Rereads { patterns, waited, refaults, all_read, .. } = rereads;
     let read = facts::read_per_s(facts, &patterns.device);
     // The kernel also knows what was read before the watch.

@@ -1,14 +1,12 @@
 //! A provider's limit behind the device caps requests or bytes per second.
 
 use super::super::bottleneck::bound::DEEP;
-use super::super::facts::health;
 use super::*;
+use crate::analysis::summary::DirectionSummary;
 use crate::analysis::summary::patterns::{Bin, Timeline};
-use crate::analysis::summary::{DeviceSummary, Direction, DirectionSummary, Interval};
+use facts::thresholds::{BIN_NS, FLAT};
 use facts::{Seller, shape};
 
-/// The length of bins, so that each holds enough requests, nanoseconds.
-const BIN_NS: u64 = 500_000_000;
 /// The least number of bins.
 const BINS: usize = 6;
 /// The largest variation of a rate that only a counting limit sets. Limits vary by 0 to
@@ -17,8 +15,6 @@ const BINS: usize = 6;
 const EVEN: f64 = 0.003;
 /// The number of requests by which a bin varies by chance.
 const CHANCE: f64 = 2.0;
-/// The largest variation if bins hold few requests.
-const EVEN_OF_FEW: f64 = 0.025;
 /// The largest variation of a provider's volume at its limit, without its highest and its lowest
 /// bin: samples of half a second of AWS gp2 at its 3,000 requests per second vary by 3.7 to 4.5 %
 /// (github.com/dyu/vps-comparison).
@@ -51,6 +47,10 @@ rule!(
      local drive at its own maximum looks the same, and is not judged.",
     place: Volume,
     least: LeastData::for_time(BINS as u64 * BIN_NS),
+    bound: [
+        "the time at the device; if the volume counts the time at its limits, that share of it",
+        "the device's own time is hidden behind the limit",
+    ],
     picture: Limit,
     refuted: refuted,
 );
@@ -73,7 +73,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         return Ok(finding(facts, device, plateau).into());
     }
     let missing = own.first().map(|(device, plateau)| own_end(device, plateau));
-    missing.or_else(|| too_short(facts)).map_or(Ok(RuleVerdict::Clear), Err)
+    Ok(missing.or_else(|| too_short(facts)).map_or(Clear, Into::into))
 }
 
 /// Whether a volume reports that its own limit did not hold it back: what looks like a limit is
@@ -107,7 +107,7 @@ fn reported(facts: &Facts<'_>) -> Option<Finding> {
             .sure(Confidence::Certain)
             .upper_bound()
             .shown("time at the volume's limit", time_ns as f64, "ns", command.as_str())
-            .shown("share of the time", share * 100.0, "%", command.as_str())
+            .also("share of the time", share * 100.0, "%")
             .shown(
                 "mean requests in flight",
                 device.in_flight_mean,
@@ -256,7 +256,7 @@ pub(super) fn plateau(facts: &Facts<'_>, device: &DeviceSummary) -> Option<Plate
     let requests = rates(&timeline, |bin| bin.requests);
     let bytes = rates(&timeline, |bin| bin.bytes);
     let in_bin = shape::mean(&requests) * timeline.bin_ns as f64 / 1e9;
-    let even = (EVEN + CHANCE / in_bin).min(EVEN_OF_FEW);
+    let even = (EVEN + CHANCE / in_bin).min(FLAT);
     let levels = [(requests, false), (bytes, true)];
     let flat = |most: f64, variation: fn(&[f64]) -> f64, sure| {
         let found = levels.iter().find(|(values, _)| variation(values) <= most)?;
@@ -419,7 +419,7 @@ fn of_instance(facts: &Facts<'_>, together: &Together<'_>) -> Finding {
         .upper_bound()
         .shown("total rate", plateau.rate, plateau.unit(), "iowhy stat")
         .shown("variation", plateau.variation * 100.0, "%", "iowhy stat 1")
-        .shown("least variation of one volume", each * 100.0, "%", "iowhy stat 1")
+        .also("least variation of one volume", each * 100.0, "%")
         .shown("total requests in flight", waiting, "requests", "iowhy")
         .fix(FIX)
         .check(CHECK)

@@ -1,8 +1,9 @@
 //! A RAID reads and writes all of its disks concurrently with the load.
 
 use super::*;
-use crate::analysis::summary::{DeviceSummary, ProcessRow, UsedRow};
+use crate::analysis::summary::{ProcessRow, UsedRow};
 use crate::model::environment::{Device, is_part_of};
+use facts::thresholds::{DEVICE_SHARE, MOST};
 
 /// Name suffixes of the md threads that do it.
 const THREADS: &[&str] = &["_resync", "_recover", "_reshape", "_check", "_repair"];
@@ -11,10 +12,6 @@ const OF_LVM: &str = "mdX";
 /// What md does if it reads all of the array and compares its disks.
 const CHECK: &str = "check";
 const REPAIR: &str = "repair";
-/// The least share of a disk's time that it takes. Chosen.
-const SHARE: f64 = 0.1;
-/// The share above which it sets the disk's pace. Chosen: more than all others together.
-const FOREMOST: f64 = 0.5;
 
 rule!(
     "raid-resync",
@@ -38,13 +35,9 @@ fn judge(facts: &Facts<'_>) -> Judged {
     };
     let whole = facts::device_time_ns(device);
     let time = row.usage.all_time_ns();
-    if (time as f64) < SHARE * whole as f64 {
-        return Ok(RuleVerdict::Clear);
-    }
+    clear_if((time as f64) < DEVICE_SHARE * whole as f64)?;
     let thread = row.subject.process.clone();
-    let Some(array) = array_of(facts, &device.device, &thread) else {
-        return Ok(RuleVerdict::Clear);
-    };
+    let array = array_of(facts, &device.device, &thread).ok_or(Clear)?;
     let action = action_of(facts, array);
     let sentence = format!(
         "{array} {}: {thread} takes {} of the time of {}",
@@ -159,7 +152,7 @@ pub(super) fn sets_the_pace(facts: &Facts<'_>, disk: &DeviceSummary) -> bool {
     facts.devices().iter().any(|other| {
         let is_sibling = arrays.iter().any(|array| below(array, &other.device));
         let time = resync(other).map_or(0, |row| row.usage.all_time_ns());
-        is_sibling && time as f64 > FOREMOST * facts::device_time_ns(other) as f64
+        is_sibling && time as f64 > MOST * facts::device_time_ns(other) as f64
     })
 }
 

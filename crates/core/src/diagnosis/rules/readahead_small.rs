@@ -2,13 +2,10 @@
 
 use super::serial_reads::{MappedReads, READING};
 use super::*;
-use crate::analysis::summary::{DeviceSummary, Direction};
-use crate::model::WaitClass;
 use facts::PAGE;
 use facts::SEQUENTIAL;
+use facts::thresholds::SMALL_READ;
 
-/// The largest window that is too small, bytes: half of the kernel's default of 128 KiB.
-const SMALL: f64 = 65_536.0;
 /// The largest ratio of a read's size to the window, for the window to set it. Chosen: with a
 /// window of 0 each read is one page.
 const OF_WINDOW: f64 = 2.0;
@@ -28,6 +25,7 @@ rule!(
     place: Setting,
     needs: [Waits, Settings],
     trial: "read_ahead_kb=128",
+    bound: ["the waits for reads", "how fast the device is with larger requests was not tried"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {
@@ -35,13 +33,11 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let fits =
         |device: &DeviceSummary| window(facts, device).is_some() && is_in_order(facts, device);
     let Some(device) = facts.busiest(fits) else { return Ok(turned_off(facts)) };
-    let Some(kib) = window(facts, device) else { return Ok(RuleVerdict::Clear) };
+    let kib = window(facts, device).ok_or(Clear)?;
     let name = &device.device;
     let waited = facts
         .waits(|group| group.class == WaitClass::PageRead && group.device.as_deref() == Some(name));
-    if (waited.time_ns as f64) < WAITING * facts.duration_ns() as f64 {
-        return Ok(RuleVerdict::Clear);
-    }
+    clear_if((waited.time_ns as f64) < WAITING * facts.duration_ns() as f64)?;
     let subject = waited.subject();
     let reads = facts::of(device, Direction::Read);
     let sentence = format!(
@@ -69,12 +65,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
             "bytes",
             format!("iowhy stat -d {name}"),
         )
-        .shown(
-            "share of reads in order",
-            reads.sequential_share.unwrap_or(0.0) * 100.0,
-            "%",
-            format!("iowhy stat -d {name}"),
-        )
+        .also("share of reads in order", reads.sequential_share.unwrap_or(0.0) * 100.0, "%")
         .fix(format!(
             "raise it to the default or more: `echo 128 > /sys/block/{name}/queue/read_ahead_kb` \
              (1024 to 4096 for large files read in order); files that are open keep the old value \
@@ -140,7 +131,7 @@ fn turned_off(facts: &Facts<'_>) -> RuleVerdict {
 
 /// Returns the read-ahead window of a device in KiB, if it is small.
 fn window(facts: &Facts<'_>, device: &DeviceSummary) -> Option<f64> {
-    facts.latest_number(device, "queue/read_ahead_kb").filter(|kib| kib * 1024.0 < SMALL)
+    facts.latest_number(device, "queue/read_ahead_kb").filter(|kib| kib * 1024.0 < SMALL_READ)
 }
 
 /// Whether the device is read in order, in requests of the size that the window allows.

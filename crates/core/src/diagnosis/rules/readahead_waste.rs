@@ -1,10 +1,9 @@
 //! Random reads of a mapped file read whole readahead windows.
 
 use super::*;
-use crate::analysis::summary::DeviceSummary;
 use crate::analysis::summary::patterns::FilePattern;
-use crate::model::{Origin, WaitClass};
 use facts::PAGE;
+use facts::thresholds::READ_AGAIN;
 
 /// The least bytes read per byte that a fault needs. With the default window of 128 KiB a random
 /// fault of one page reads 32 times as much; a window of 16 KiB is harmless.
@@ -12,9 +11,6 @@ const OVERREAD: f64 = 8.0;
 /// The share of windows that continue where their file was last read, above which the windows are
 /// used. Chosen: a scan of a mapped file is far above, random faults far below.
 const SEQUENTIAL: f64 = 0.4;
-/// The least share of pages read again, for evicted useful pages. Chosen: what fits in memory is
-/// read once.
-const AGAIN: f64 = 0.1;
 /// The least number of faults to judge.
 const LEAST_FAULTS: u64 = 50;
 /// The least window that somebody set, KiB: eight times the kernel's default.
@@ -34,6 +30,11 @@ rule!(
     place: Setting,
     needs: [Waits],
     trial: "read_ahead_kb=16",
+    bound: [
+        "of the waits for touched pages, without those for a CPU: the share of bytes that nobody \
+         used",
+        "a small read may take as long as a large one",
+    ],
     picture: Bytes,
 );
 
@@ -41,9 +42,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
     let waited = facts.waits_for(WaitClass::PageFault);
     let faults = waited.waits;
-    if faults < LEAST_FAULTS {
-        return Ok(RuleVerdict::Clear);
-    }
+    clear_if(faults < LEAST_FAULTS)?;
     let reads = |device: &DeviceSummary| {
         let [(_, faults, fault_bytes), (_, ahead, ahead_bytes)] =
             [Origin::PageFault, Origin::Readahead].map(|origin| facts::origin_of(device, origin));
@@ -56,9 +55,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let bytes =
         |device: &DeviceSummary| if knows_files { of_files(device) } else { reads(device).1 };
     // Of stacked devices the upper one, with more of the time, is the one that windows apply to.
-    let Some(device) = facts.devices().iter().rev().max_by_key(|device| bytes(device)) else {
-        return Ok(RuleVerdict::Clear);
-    };
+    let device = facts.devices().iter().rev().max_by_key(|device| bytes(device)).ok_or(Clear)?;
     let (requests, read) = (reads(device).0, bytes(device));
     let over = read as f64 / (faults as f64 * PAGE);
     let files = facts.patterns(&device.device).map_or(&[][..], |it| &it.access.files);
@@ -66,9 +63,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     // A fault within a call, as of a write from a mapped file, looks like readahead of the call.
     let ahead: Vec<&FilePattern> = files.iter().filter(|file| file.cached > 0).collect();
     let of_windows = if faulted.is_empty() { &ahead } else { &faulted };
-    if over < OVERREAD || windows_in_order(of_windows, faults, requests) > SEQUENTIAL {
-        return Ok(RuleVerdict::Clear);
-    }
+    clear_if(over < OVERREAD || windows_in_order(of_windows, faults, requests) > SEQUENTIAL)?;
     Ok(finding(facts, device, &faulted, read, over).into())
 }
 
@@ -100,7 +95,7 @@ fn finding(
     let subject = Subject { device: Some(name.clone()), file: pattern.clone(), ..waited.subject() };
     let flags = words::flags(&subject);
     let again = facts.pages_again(name);
-    let is_again = again >= AGAIN;
+    let is_again = again >= READ_AGAIN;
     let window = facts.latest_number(device, "queue/read_ahead_kb");
     let is_large = window.is_some_and(|kib| kib >= LARGE_KIB);
     let only_written = files.iter().any(|file| file.written > 0);

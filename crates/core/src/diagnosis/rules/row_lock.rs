@@ -3,10 +3,10 @@
 //!
 //! What does not belong here: locks that the database itself takes (see `lock_behind_io`).
 
-use super::file_lock::{Convoy, holder, verdict};
 use super::*;
 use crate::analysis::summary::{ChainRow, ChainStep};
 use crate::analysis::waits::locks::is_row_lock;
+use crate::diagnosis::convoy::{Convoy, holder};
 use crate::diagnosis::programs::{self, Topic};
 use std::collections::BTreeMap;
 
@@ -32,7 +32,7 @@ const FOR_CLIENTS: &[&str] = &["dispatch_command", "do_command", "mysql_", "hand
 
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
-    let rows = facts.summary().chains.iter().flat_map(|chains| &chains.rows);
+    let rows = facts.chains();
     let mut by_program: BTreeMap<&str, Vec<&ChainRow>> = BTreeMap::new();
     let mut by_client: BTreeMap<(u32, &str), Vec<&ChainRow>> = BTreeMap::new();
     for row in rows.filter(|row| !row.is_in_ledger) {
@@ -49,7 +49,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         let convoys = by_client.into_values().filter_map(Convoy::new);
         found.extend(convoys.filter_map(|convoy| of_client(facts, &convoy)));
     }
-    Ok(verdict(found))
+    Ok(found.into())
 }
 
 /// Returns the database in which a client's session waits for another one that waits for storage

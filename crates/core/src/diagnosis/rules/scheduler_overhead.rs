@@ -1,8 +1,6 @@
 //! The I/O scheduler holds requests longer than the device takes.
 
 use super::*;
-use crate::analysis::summary::{DeviceSummary, Interval};
-use crate::model::WaitClass;
 use crate::model::environment::chosen;
 
 /// The least share of the request time in the scheduler. Chosen.
@@ -31,6 +29,10 @@ rule!(
     place: Setting,
     needs: [Queueing],
     trial: "scheduler=none",
+    bound: [
+        "of the blocked time, or of the request time: the waits in the scheduler",
+        "what waits there would wait at the device instead",
+    ],
     picture: Heat,
 );
 
@@ -48,7 +50,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
             && device.stalled_ns.is_none()
             && (sums.starved_ns.is_some() || !is_full(facts, device))
     });
-    let Some(device) = device else { return Ok(RuleVerdict::Clear) };
+    let device = device.ok_or(Clear)?;
     Ok(finding(facts, device).into())
 }
 
@@ -79,29 +81,18 @@ fn finding(facts: &Facts<'_>, device: &DeviceSummary) -> Finding {
             "%",
             format!("iowhy stages -d {name}"),
         )
-        .shown(
-            "share of the time at the device (D2C)",
-            at_device * 100.0,
-            "%",
-            format!("iowhy stages -d {name}"),
-        )
-        .shown(
-            "longest time in the scheduler",
-            longest_ns as f64,
-            "ns",
-            format!("iowhy stages -d {name}"),
-        )
+        .also("share of the time at the device (D2C)", at_device * 100.0, "%")
+        .also("longest time in the scheduler", longest_ns as f64, "ns")
         .shown(
             "requests in the scheduler at the end",
             device.in_scheduler.requests as f64,
             "requests",
             format!("iowhy -d {name}"),
         )
-        .shown(
+        .also(
             "mean requests at the device",
             sums.at_device_ns as f64 / facts.duration_ns().max(1) as f64,
             "requests",
-            format!("iowhy -d {name}"),
         )
         .fix(fix(facts, device))
         .check(format!(

@@ -2,12 +2,10 @@
 
 use super::super::bottleneck::bound::DEEP;
 use super::*;
-use crate::analysis::summary::patterns::WaitGroup;
-use crate::analysis::summary::{DeviceSummary, Direction, Interval};
 use crate::diagnosis::programs;
-use crate::model::{Origin, WaitClass};
 use facts::SEQUENTIAL;
 use facts::calls::WRITE;
+use facts::thresholds::{MOST, SMALL_READ};
 use std::collections::BTreeMap;
 
 /// What a thread that reads waits for.
@@ -26,13 +24,9 @@ const POOL: u64 = 16;
 /// The most requests in flight per thread of the pool. Chosen: a little of others' and of
 /// readahead.
 const ALONE: f64 = 1.15;
-/// Reads below this size are small although they are in order, bytes. Chosen.
-const SMALL: f64 = 65_536.0;
 
 /// The functions of direct I/O.
 const DIRECT: &[&str] = &["iomap_dio_rw", "__iomap_dio_rw", "blkdev_direct_IO", "btrfs_direct_*"];
-/// The least share of blocks that are read again, for the page cache to help. Chosen.
-const AGAIN: f64 = 0.5;
 
 /// The share of its waits below which a program gains nothing without them. Chosen.
 const NOTHING: f64 = 0.1;
@@ -47,6 +41,10 @@ rule!(
     place: Pattern,
     needs: [Waits],
     trial: "depth=8",
+    bound: [
+        "the thread's waits, without outliers",
+        "how many reads at once the device can do was not tried",
+    ],
     picture: Heat,
 );
 
@@ -72,7 +70,7 @@ fn how(
         return (map.words(facts, subject), MappedReads::FIX);
     }
     let again = facts.pages_again(&serial.device.device);
-    if again >= AGAIN && is_direct(facts, serial) {
+    if again >= MOST && is_direct(facts, serial) {
         let how = format!(
             "; it bypasses the page cache (O_DIRECT), and has read {} of these blocks before",
             words::percent(again),
@@ -150,7 +148,7 @@ impl SerialRequests<'_> {
         let subject = Subject { pid: subject.pid.filter(|_| is_one), ..subject };
         let requests = facts::of(self.device, self.direction);
         // A copy in small blocks is slow because of them.
-        let is_small = requests.average_bytes.unwrap_or(0.0) < SMALL;
+        let is_small = requests.average_bytes.unwrap_or(0.0) < SMALL_READ;
         let is_copy = requests.sequential_share.unwrap_or(0.0) >= SEQUENTIAL && !is_small;
         let gained = self.waited.groups.first().map_or(1.0, |group| facts.gained_share(group));
         let but = match gained < NOTHING {
@@ -230,7 +228,7 @@ impl MappedReads {
     /// waited for the one that faults.
     fn words(&self, facts: &Facts<'_>, subject: &Subject) -> String {
         let file = self.file.as_ref().map(|file| format!(" {file}")).unwrap_or_default();
-        let rows = facts.summary().chains.iter().flat_map(|chains| &chains.rows);
+        let rows = facts.chains();
         let behind = rows.filter(|row| {
             let mut steps = row.steps.iter();
             row.device == subject.device && steps.all(|step| Some(step.pid) == subject.pid)
@@ -285,7 +283,7 @@ fn pool(facts: &Facts<'_>) -> RuleVerdict {
     let slow = |device: &&DeviceSummary| {
         let reads = facts::of(device, Direction::Read);
         let is_random = reads.sequential_share.unwrap_or(0.0) < SEQUENTIAL
-            || reads.average_bytes.unwrap_or(0.0) < SMALL;
+            || reads.average_bytes.unwrap_or(0.0) < SMALL_READ;
         let mean = facts::stage(device, Direction::Read, Interval::D2c);
         is_random
             && device.stalled_ns.is_none()
@@ -323,7 +321,7 @@ fn pool(facts: &Facts<'_>) -> RuleVerdict {
             "requests",
             format!("iowhy stat -d {name}"),
         )
-        .shown("reads", reads.requests_per_s, "1/s", format!("iowhy stat -d {name}"))
+        .also("reads", reads.requests_per_s, "1/s")
         .fix(own.unwrap_or(if map.is_some() {
             MappedReads::FIX
         } else {
@@ -360,7 +358,7 @@ fn without_tail(device: &DeviceSummary, direction: Direction) -> (f64, f64) {
     let Some(stage) = facts::stage(device, direction, Interval::D2c) else {
         return (0.0, 0.0);
     };
-    let outlier_ns = stage.p50_ns as f64 * super::device_slow_tail::TIMES_MEDIAN;
+    let outlier_ns = stage.p50_ns as f64 * facts::thresholds::TIMES_MEDIAN;
     let buckets = facts::of(device, direction).d2c_histogram.iter();
     let outliers = buckets.filter(|bucket| bucket.from_ns as f64 >= outlier_ns);
     let (count, time_ns) = outliers.fold((0, 0.0), |(count, time_ns), bucket| {

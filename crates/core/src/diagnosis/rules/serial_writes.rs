@@ -2,7 +2,6 @@
 
 use super::serial_reads::serial;
 use super::*;
-use crate::analysis::summary::Direction;
 
 rule!(
     "serial-writes",
@@ -17,7 +16,7 @@ rule!(
 
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
-    let Some(serial) = serial(facts, Direction::Write) else { return Ok(RuleVerdict::Clear) };
+    let serial = serial(facts, Direction::Write).ok_or(Clear)?;
     let fix = "write larger blocks (1 MiB and more), or several at once (threads, io_uring, \
                libaio); or write through the page cache and sync once at the end";
     Ok(serial.finding(facts).fix(fix).into())

@@ -2,7 +2,7 @@
 //! counters are known, `counters::devices` finds it among devices that have as much work.
 
 use super::*;
-use crate::analysis::summary::{DeviceSummary, Direction, Interval, StageTime};
+use crate::analysis::summary::StageTime;
 use std::collections::BTreeSet;
 
 /// The least ratio of a member's median write to the fastest one's. Chosen: drives of one model
@@ -39,10 +39,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     });
     let findings: Vec<Finding> =
         found.map(|(array, members)| finding(facts, &array, &members)).collect();
-    Ok(match findings.is_empty() {
-        true => RuleVerdict::Clear,
-        false => RuleVerdict::Findings(findings),
-    })
+    Ok(findings.into())
 }
 
 /// Returns arrays and file systems over several devices, with the names of these.

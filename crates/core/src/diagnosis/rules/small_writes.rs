@@ -1,7 +1,6 @@
 //! Sequential writes that reach the device in small requests.
 
 use super::*;
-use crate::analysis::summary::{DeviceSummary, Direction};
 use facts::SEQUENTIAL;
 
 /// The largest size at which the cost per request outweighs its data on any device.
@@ -22,6 +21,11 @@ rule!(
      more than requests, it is next to nothing.",
     place: Setting,
     needs: [Settings],
+    bound: [
+        "of the write time: all but one of the writes that are in flight together, as far as \
+         they are adjacent",
+        "the bytes of one large write take their time, too",
+    ],
     picture: Heat,
 );
 
@@ -37,7 +41,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
             && merges < MERGED
             && merging_off(device)
     };
-    let Some(device) = facts.busiest(small) else { return Ok(RuleVerdict::Clear) };
+    let device = facts.busiest(small).ok_or(Clear)?;
     let name = &device.device;
     let writes = facts::of(device, Direction::Write);
     let top = facts.top_process(device, |row| row.usage.directions[Direction::Write].requests > 0);
@@ -59,12 +63,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .about(subject)
         .upper_bound()
         .shown("writes", writes.requests_per_s, "1/s", format!("iowhy stat -d {name}"))
-        .shown(
-            "mean write size",
-            writes.average_bytes.unwrap_or(0.0),
-            "bytes",
-            format!("iowhy stat -d {name}"),
-        )
+        .also("mean write size", writes.average_bytes.unwrap_or(0.0), "bytes")
         .shown(
             "mean requests in flight while busy",
             at_once,

@@ -45,9 +45,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let stacked = facts.stacked_where(|it| {
         facts::has_function(&it.functions, TICKETS) || facts::has_function(&it.functions, RETRIES)
     });
-    if stacked.time_ns == 0 {
-        return Ok(RuleVerdict::Clear);
-    }
+    clear_if(stacked.time_ns == 0)?;
     let subject = stacked.subject();
     let mount = subject.device.as_deref().and_then(|name| fullest(facts, name));
     let free = mount.and_then(free_share);
@@ -55,9 +53,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     // btrfs may have space for data and none for metadata, which statfs does not show. Of a file
     // system that is not known the stack alone proves nothing: ext4 writes back before an
     // allocation while much is dirty.
-    if free.is_none_or(|free| free > FREE) && !is_btrfs {
-        return Ok(RuleVerdict::Clear);
-    }
+    clear_if(free.is_none_or(|free| free > FREE) && !is_btrfs)?;
     let place = mount.map_or_else(|| "its file system".to_owned(), |mount| mount.path.clone());
     let left =
         free.map_or_else(String::new, |free| format!(", with {} free", words::percent(free)));
@@ -106,7 +102,6 @@ fn free_share(mount: &Mount) -> Option<f64> {
 mod tests {
     use super::*;
     use crate::diagnosis::{Severity, diagnose};
-    use crate::model::WaitClass;
     use crate::script::{S, Script};
 
     fn found(frames: &[&str], free: Option<u64>) -> Option<Finding> {

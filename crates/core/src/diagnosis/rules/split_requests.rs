@@ -1,7 +1,6 @@
 //! Large requests are split into small ones.
 
 use super::*;
-use crate::analysis::summary::DeviceSummary;
 
 /// The largest limit at which splitting costs more than it protects: the kernel's own default is
 /// 1280 KiB and more.
@@ -28,6 +27,12 @@ rule!(
     place: Setting,
     needs: [Settings],
     trial: "max_sectors_kb=1280",
+    bound: [
+        "of the time from queueing to the last piece: what passes after the first piece has \
+         completed",
+        "one request of all bytes takes as long as the first piece, or as all; on a device that \
+         works on all pieces at once the bound itself is near zero",
+    ],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {
@@ -44,7 +49,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
                     || full >= NEARLY_ALL && in_order(device) >= NEARLY_ALL
             })
     };
-    let Some(device) = facts.busiest(fits) else { return Ok(RuleVerdict::Clear) };
+    let device = facts.busiest(fits).ok_or(Clear)?;
     let (pieces, full) = shares(device).unwrap_or((0.0, 0.0));
     let (limit, setting) = limit(device).unwrap_or_default();
     let name = &device.device;
@@ -66,8 +71,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .at_most(if setting == CHUNK { Severity::Info } else { Severity::Critical })
         .sure(Confidence::Certain)
         .shown("share of requests that continue a split one", pieces * 100.0, "%", snoop())
-        .shown("share of requests as large as the limit", full * 100.0, "%", snoop())
-        .shown("share of the time after the first piece", after * 100.0, "%", snoop())
+        .also("share of requests as large as the limit", full * 100.0, "%")
+        .also("share of the time after the first piece", after * 100.0, "%")
         .shown(
             "largest request size (max_sectors_kb, or the chunk)",
             limit,

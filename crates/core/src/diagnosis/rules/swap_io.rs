@@ -2,8 +2,6 @@
 
 use super::super::finding::LEAST_IMPACT;
 use super::*;
-use crate::analysis::summary::{DeviceSummary, Direction};
-use crate::model::{Origin, WaitClass};
 use facts::Waited;
 
 rule!(
@@ -51,9 +49,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let Some((device, (_, requests, bytes))) = found else { return Ok(RuleVerdict::Clear) };
     // Swap in memory takes CPU time of the thread that needs the page, which is no wait.
     let is_thrashing = device.device.starts_with("zram") && reads_per_s(device) >= THRASHING;
-    if waited.time_ns == 0 && !is_thrashing {
-        return Ok(RuleVerdict::Clear);
-    }
+    clear_if(waited.time_ns == 0 && !is_thrashing)?;
     let mut subject = match waited.time_ns {
         0 => facts::subject_of(&device.device, facts.top_process(device, |_| true)),
         _ => waited.subject(),

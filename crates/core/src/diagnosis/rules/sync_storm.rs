@@ -1,9 +1,8 @@
 //! A process syncs whole file systems, and all others wait.
 
 use super::*;
-use crate::analysis::summary::patterns::WaitGroup;
-use crate::analysis::summary::{DeviceSummary, Direction, ProcessRow, UsedRow};
-use crate::model::{FileKind, WaitClass};
+use crate::analysis::summary::{ProcessRow, UsedRow};
+use crate::model::FileKind;
 use facts::Waited;
 use facts::calls::{SYNC_FILE, UNMOUNT};
 use std::collections::BTreeMap;
@@ -40,9 +39,7 @@ rule!(
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
     let syncing = facts.waits(|group| facts.is_sync_all(group) || is_unmount(facts, group));
-    if syncing.waits == 0 {
-        return Ok(RuleVerdict::Clear);
-    }
+    clear_if(syncing.waits == 0)?;
     let calls = calls(facts, &syncing);
     let rate = calls as f64 / facts.seconds();
     let awaited = awaited(facts, &syncing);
@@ -84,7 +81,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         })
         .at_most(if is_storm || is_long { Severity::Critical } else { Severity::Info })
         .shown("sync and syncfs calls", rate, "1/s", format!("iowhy waits{flags}"))
-        .shown("time in these calls", syncing.time_ns as f64, "ns", format!("iowhy waits{flags}"))
+        .also("time in these calls", syncing.time_ns as f64, "ns")
         .shown(
             "time others waited for commits and pages meanwhile",
             others.time_ns as f64,

@@ -1,10 +1,7 @@
 //! A file system is mounted so that each change waits for the device.
 
 use super::*;
-use crate::analysis::summary::patterns::WaitGroup;
-use crate::analysis::summary::{DeviceSummary, Direction};
 use crate::model::environment::Mount;
-use crate::model::{Origin, WaitClass};
 use facts::calls::{SYNC_ALL, SYNC_FILE};
 
 /// Mount options that make calls wait: for data and metadata, for directories, for the log of XFS.
@@ -41,9 +38,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     else {
         return Ok(RuleVerdict::Clear);
     };
-    if waited.time_ns == 0 {
-        return Ok(RuleVerdict::Clear);
-    }
+    clear_if(waited.time_ns == 0)?;
     let subject = Subject { device: Some(device.device.clone()), ..waited.subject() };
     let call = waited.groups.first().and_then(|group| facts.call_name(group.syscall));
     let sentence = format!(
@@ -64,12 +59,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
             "ns",
             format!("iowhy waits{flags}"),
         )
-        .shown(
-            "such waits",
-            waited.waits as f64 / facts.seconds(),
-            "1/s",
-            format!("iowhy waits{flags}"),
-        )
+        .also("such waits", waited.waits as f64 / facts.seconds(), "1/s")
         .fix(fix(option, path))
         .check(format!(
             "`findmnt -no OPTIONS {path}` shows `{option}`; on a copy mounted without it the calls \

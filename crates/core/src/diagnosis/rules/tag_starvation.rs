@@ -1,17 +1,12 @@
 //! The queue allows too few requests in flight.
 
 use super::*;
-use crate::analysis::summary::{DeviceSummary, Interval};
-use crate::model::WaitClass;
 use facts::Waited;
+use facts::thresholds::BEFORE_DRIVER;
 
 /// The largest short queue, for any device that serves more than one request at a time: SATA has
 /// 32, NVMe hundreds.
 const SHORT: f64 = 32.0;
-/// The least share of the requests' time without a tag, or of the threads' waits for one: a thread
-/// that submits many sleeps for each tag in turn, so each of its requests waits only for a moment.
-/// Chosen.
-const SHARE: f64 = 0.2;
 /// The depth of SATA's own queue (NCQ): with `none` this many tags are the device's, not a setting.
 const NCQ: f64 = 31.0;
 /// How many times more tags a queue reports than are in use while threads wait for one, so that the
@@ -31,6 +26,10 @@ rule!(
     place: Queue,
     needs: [Queueing, Settings],
     trial: "nr_requests=256",
+    bound: [
+        "of the blocked time, or of the request time: the waits for a tag",
+        "what waits there would wait at the device instead",
+    ],
     picture: Heat,
 );
 
@@ -73,7 +72,7 @@ fn seen(facts: &Facts<'_>, device: &DeviceSummary) -> Option<f64> {
         .any(|it| it.setting == "queue/nr_requests" && it.device.as_ref() == Some(&device.device));
     let all = all_tags(facts, device)?;
     let is_less = held * TIMES_SEEN <= all && held <= SHORT && !is_device(facts, device, all);
-    (known && !is_changed && share >= SHARE && is_less).then_some(held)
+    (known && !is_changed && share >= BEFORE_DRIVER && is_less).then_some(held)
 }
 
 /// Returns the waits for the device's tags, and their share of the blocked time without other
@@ -95,7 +94,7 @@ fn starved_share(facts: &Facts<'_>, device: &DeviceSummary) -> f64 {
 }
 
 fn is_starved(facts: &Facts<'_>, device: &DeviceSummary) -> bool {
-    is_short(facts, device) && starved_share(facts, device) >= SHARE
+    is_short(facts, device) && starved_share(facts, device) >= BEFORE_DRIVER
         || seen(facts, device).is_some()
 }
 
@@ -110,7 +109,7 @@ pub(super) fn sets_the_pace(facts: &Facts<'_>, device: &DeviceSummary) -> bool {
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_queueing()?;
     let device = facts.busiest(|device| is_starved(facts, device));
-    let Some(device) = device else { return Ok(RuleVerdict::Clear) };
+    let device = device.ok_or(Clear)?;
     let allowed = tags(facts, device).unwrap_or(0.0);
     let name = &device.device;
     let (held, whole) =

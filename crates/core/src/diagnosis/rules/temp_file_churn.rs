@@ -3,9 +3,9 @@
 use super::super::programs::{self, FileRole, Topic};
 use super::*;
 use crate::analysis::summary::ActivityRow;
-use crate::analysis::summary::patterns::WaitGroup;
 use facts::Waited;
 use facts::calls::{METADATA, READ, SYNC_FILE, WRITE};
+use facts::thresholds::MOST;
 
 /// Files with shorter lifetimes would not be written at all without pressure: dirty pages are
 /// written when they are 30 s old (vm.dirty_expire_centisecs), and a watch is seldom longer than
@@ -19,8 +19,6 @@ const FILES_PER_S: f64 = 10.0;
 const SIBLINGS_PER_S: f64 = 3.0;
 /// Directories for temporary files: the Filesystem Hierarchy Standard's, and in memory.
 const TEMPORARY: &[&str] = &["/tmp/", "/var/tmp/", "/temp/"];
-/// The least share of created files that are removed. Chosen.
-const REMOVED: f64 = 0.5;
 /// The share of synced files from which they are not temporary: a program syncs a file so that it
 /// survives a crash. Chosen.
 const SYNCED: f64 = 0.5;
@@ -41,9 +39,11 @@ rule!(
 
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
-    let Some(activity) = &facts.summary().activity else {
-        return Err(Missing("file system calls are not in the data".to_owned()));
-    };
+    let activity = facts
+        .summary()
+        .activity
+        .as_ref()
+        .ok_or(Missing("file system calls are not in the data".to_owned()))?;
     let of_whole_lives = activity.rows.iter().filter(|row| lives_and_goes(facts, row));
     let whole = of_whole_lives.max_by_key(|row| row.lives);
     let of_siblings = activity.rows.iter().filter_map(|row| Some((row, seen(facts, row)?)));
@@ -97,7 +97,7 @@ fn lives_and_goes(facts: &Facts<'_>, row: &ActivityRow) -> bool {
     let gone = row.lives.max(row.counts.unlinks);
     short
         && row.lives as f64 / facts.seconds() >= FILES_PER_S
-        && gone as f64 >= REMOVED * row.counts.creates as f64
+        && gone as f64 >= MOST * row.counts.creates as f64
         && is_not_kept(facts, row, row.lives)
 }
 
@@ -114,7 +114,7 @@ fn seen(facts: &Facts<'_>, row: &ActivityRow) -> Option<SeenLifetimes> {
     let is_other = matches!(role, Some(role) if role != FileRole::Temporary);
     let is_temporary =
         role == Some(FileRole::Temporary) || TEMPORARY.iter().any(|folder| file.contains(folder));
-    let goes = counts.unlinks as f64 >= REMOVED * counts.creates as f64 && counts.unlinks > 0;
+    let goes = counts.unlinks as f64 >= MOST * counts.creates as f64 && counts.unlinks > 0;
     let is_read_back = is_temporary && counts.reads >= counts.creates;
     if !is_pattern
         || is_other
@@ -213,7 +213,7 @@ fn finding(facts: &Facts<'_>, row: &ActivityRow, seen: SeenLifetimes) -> Finding
         .upper_bound()
         .sure(sureness(seen))
         .shown("files created", per_s(counts.creates), "1/s", &*files)
-        .shown("files removed", per_s(counts.unlinks), "1/s", &*files);
+        .also("files removed", per_s(counts.unlinks), "1/s");
     let finding = match row.lifetime_ns {
         Some(lived) => finding.shown("mean file lifetime", lived as f64, "ns", &*files),
         None => finding,

@@ -1,7 +1,6 @@
 //! A database sorts, hashes or builds tables on disk, since its memory for that is too small.
 
 use super::*;
-use crate::analysis::summary::patterns::WaitGroup;
 use crate::diagnosis::programs::{self, FileRole, Topic};
 use std::collections::BTreeSet;
 
@@ -40,9 +39,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         None => pids.contains(&group.pid),
     };
     let waited = facts.waits(is_own);
-    if of_waits.time_ns == 0 || waited.time_ns == 0 {
-        return Ok(RuleVerdict::Clear);
-    }
+    clear_if(of_waits.time_ns == 0 || waited.time_ns == 0)?;
     let files: Vec<&str> =
         of_waits.groups.iter().filter_map(|group| group.file.as_deref()).collect();
     let pattern = words::pattern(&files);

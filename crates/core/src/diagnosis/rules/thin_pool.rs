@@ -1,10 +1,8 @@
 //! A thin pool or a snapshot copies a block before its first change.
 
 use super::*;
-use crate::analysis::summary::DeviceSummary;
+use facts::thresholds::DEVICE_SHARE;
 
-/// The least share of a device's time for others to wait behind the copying. Chosen.
-const SHARE: f64 = 0.1;
 /// Functions of kcopyd, which snapshots and thin volumes use for this, and little else does.
 const COPYING: &[&str] = &["run_io_job", "dm_kcopyd_*", "kcopyd_*", "process_jobs"];
 /// Functions of a thin volume's worker, which allocates new blocks.
@@ -33,10 +31,10 @@ rule!(
 
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_stacks()?;
-    let copying = facts.work(COPYING, &[]).filter(|it| it.share >= SHARE);
-    let Some(work) = copying else { return Ok(RuleVerdict::Clear) };
+    let copying = facts.work(COPYING, &[]).filter(|it| it.share >= DEVICE_SHARE);
+    let work = copying.ok_or(Clear)?;
     let below = &work.device.device;
-    let Some(upper) = upper(facts, below) else { return Ok(RuleVerdict::Clear) };
+    let upper = upper(facts, below).ok_or(Clear)?;
     let on = |functions: &[&str]| {
         [below.as_str(), upper.device.as_str()]
             .iter()
@@ -96,7 +94,6 @@ fn upper<'a>(facts: &Facts<'a>, below: &str) -> Option<&'a DeviceSummary> {
 mod tests {
     use super::*;
     use crate::diagnosis::diagnose;
-    use crate::model::WaitClass;
     use crate::model::environment::Device;
     use crate::script::{MS, Script};
 

@@ -1,15 +1,13 @@
 //! A virtual disk with fewer queues than CPUs.
 
 use super::*;
-use crate::analysis::summary::{DeviceSummary, Interval};
+use facts::thresholds::BEFORE_DRIVER;
 
 /// The least CPUs per queue for the queue's lock and interrupt to be the limit. Chosen.
 const CPUS_PER_QUEUE: f64 = 4.0;
 /// The least requests per second and queue for that to matter: one CPU handles some 100,000 to
 /// 200,000 completions per second, under a hypervisor a quarter of that. Chosen.
 const PER_QUEUE: f64 = 20_000.0;
-/// The least share of the requests' time before the driver. Chosen, as for free tags.
-const BEFORE: f64 = 0.2;
 
 rule!(
     "virtqueue",
@@ -32,9 +30,9 @@ fn judge(facts: &Facts<'_>) -> Judged {
             && device.transport.as_deref() == Some("virtio")
             && cpus >= CPUS_PER_QUEUE * queues
             && rate(device) >= PER_QUEUE * queues
-            && before >= BEFORE
+            && before >= BEFORE_DRIVER
     };
-    let Some(device) = facts.devices().iter().find(is_short) else { return Ok(RuleVerdict::Clear) };
+    let device = facts.devices().iter().find(is_short).ok_or(Clear)?;
     let name = &device.device;
     let queues = facts.number(device, QUEUES).unwrap_or(1.0);
     let (before, whole) =

@@ -2,7 +2,6 @@
 
 use super::super::facts::targets;
 use super::*;
-use crate::analysis::summary::{DeviceSummary, Interval};
 use crate::figures::plural;
 use crate::model::environment::{Device, is_part_of};
 use crate::model::health::{BcacheState, DeviceHealth, MappedTarget};
@@ -24,6 +23,10 @@ rule!(
      kernel reports these states; iowhy asks for them at both ends of a watch.",
     "The state was the same before the trouble began: then the slow requests have another reason.",
     place: Fault,
+    bound: [
+        "the time of the device's requests",
+        "how much of it is due to the state is not in the data",
+    ],
 );
 
 /// What a device reports, and what to do.

@@ -3,9 +3,6 @@
 use super::super::bottleneck::bound;
 use super::super::programs::{self, FileRole};
 use super::*;
-use crate::analysis::summary::patterns::WaitGroup;
-use crate::analysis::summary::{DeviceSummary, Interval};
-use crate::model::WaitClass;
 use facts::Waited;
 use facts::calls::READ;
 

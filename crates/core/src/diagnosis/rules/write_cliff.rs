@@ -1,7 +1,6 @@
 //! Writes are fast until a cache is full, then many times slower, with pauses; reads stay fast.
 
 use super::*;
-use crate::analysis::summary::DeviceSummary;
 use crate::analysis::summary::patterns::{Bin, Timeline};
 
 /// How many times longer writes take after the cliff. Reports on shingled disks and on flash
@@ -80,17 +79,12 @@ fn judge(facts: &Facts<'_>) -> Judged {
             "ns",
             format!("iowhy stat -d {name} 1"),
         )
-        .shown("mean write latency since", cliff.after_ns, "ns", format!("iowhy stat -d {name} 1"))
-        .shown(
-            "share of time with hardly a completed write",
-            cliff.paused * 100.0,
-            "%",
-            format!("iowhy stat -d {name} 1"),
-        );
+        .also("mean write latency since", cliff.after_ns, "ns")
+        .also("share of time with hardly a completed write", cliff.paused * 100.0, "%");
     if let Some((before, after)) = cliff.reads {
         finding = finding
             .shown("mean read latency before", before, "ns", format!("iowhy stat -d {name} 1"))
-            .shown("mean read latency since", after, "ns", format!("iowhy stat -d {name} 1"));
+            .also("mean read latency since", after, "ns");
     }
     Ok(finding
         .fix(kind.fix)

@@ -1,12 +1,9 @@
 //! Dirty pages accumulate and are written in bursts, and readers wait behind them.
 
-use super::checkpoint_burst::{BINS_SHARE, BYTES_SHARE};
 use super::*;
-use crate::analysis::summary::DeviceSummary;
 use crate::analysis::summary::patterns::{Bin, Timeline};
+use facts::thresholds::{BINS_OF_BURSTS, BYTES_OF_BURSTS, SLOWER_IN_BURSTS};
 
-/// How many times slower reads are in these bins. Chosen.
-const SLOWER: f64 = 2.5;
 /// The least number of reads in each kind of bin.
 const READS: u64 = 20;
 
@@ -60,12 +57,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
             "ns",
             format!("iowhy stat -d {name} 1"),
         )
-        .shown(
-            "mean read latency otherwise",
-            burst.calm_ns,
-            "ns",
-            format!("iowhy stat -d {name} 1"),
-        )
+        .also("mean read latency otherwise", burst.calm_ns, "ns")
         .shown(
             "share of bytes written in bursts",
             burst.share * 100.0,
@@ -105,14 +97,14 @@ fn bursts(facts: &Facts<'_>, device: &DeviceSummary) -> Option<WriteBurst> {
     let share = during.iter().map(|bin| bin.writeback_bytes).fold(0_u64, u64::saturating_add)
         as f64
         / written as f64;
-    if reads(&during) < READS || reads(&calm) < READS || share < BYTES_SHARE {
+    if reads(&during) < READS || reads(&calm) < READS || share < BYTES_OF_BURSTS {
         return None;
     }
     let during_ns = time(&during) as f64 / reads(&during) as f64;
     let calm_ns = time(&calm) as f64 / reads(&calm) as f64;
     let extra_ns = ((during_ns - calm_ns).max(0.0) * reads(&during) as f64) as u64;
-    let rare = during.len() as f64 <= BINS_SHARE * timeline.bins.len() as f64;
-    (rare && during_ns >= SLOWER * calm_ns).then_some(WriteBurst {
+    let rare = during.len() as f64 <= BINS_OF_BURSTS * timeline.bins.len() as f64;
+    (rare && during_ns >= SLOWER_IN_BURSTS * calm_ns).then_some(WriteBurst {
         during_ns,
         calm_ns,
         share,

@@ -48,9 +48,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     });
     let of_groups = groups.time_ns > inodes.time_ns;
     let stacked = if of_groups { groups } else { inodes };
-    if stacked.time_ns == 0 {
-        return Ok(RuleVerdict::Clear);
-    }
+    clear_if(stacked.time_ns == 0)?;
     Ok(finding(facts, &stacked, of_groups).into())
 }
 
@@ -82,8 +80,8 @@ fn finding(facts: &Facts<'_>, stacked: &WaitsByStack<'_>, of_groups: bool) -> Fi
     .about(subject)
     .sure(Confidence::Certain)
     .shown("blocked time in XFS internals", stacked.time_ns as f64, "ns", "iowhy waits")
-    .shown("waits in XFS internals", stacked.waits as f64 / facts.seconds(), "1/s", "iowhy waits")
-    .shown("longest wait", stacked.longest_ns as f64, "ns", "iowhy waits")
+    .also("waits in XFS internals", stacked.waits as f64 / facts.seconds(), "1/s")
+    .also("longest wait", stacked.longest_ns as f64, "ns")
     .fix(fix)
     .check(
         "`iowhy waits --by stack`: with fewer concurrent threads these functions disappear from \
@@ -95,7 +93,6 @@ fn finding(facts: &Facts<'_>, stacked: &WaitsByStack<'_>, of_groups: bool) -> Fi
 mod tests {
     use super::*;
     use crate::diagnosis::{Severity, diagnose};
-    use crate::model::WaitClass;
     use crate::script::{S, Script};
 
     fn found(class: WaitClass, frames: &[&str]) -> Option<Finding> {
