@@ -19,6 +19,7 @@ mod blktrace;
 mod blktrace_defects;
 mod blktrace_live;
 mod cached;
+mod causes;
 mod chains;
 mod classes;
 mod confined;
@@ -72,6 +73,7 @@ fn main() {
     arguments.test_threads.get_or_insert(2);
     let tests = [
         architecture::tests(),
+        causes::tests(),
         vocabulary::tests(),
         top::tests(),
         labs::tests(),

@@ -6,11 +6,6 @@ use iowhy_core::analysis::summary::Summary;
 use iowhy_core::diagnosis::{self, Diagnosis, LeastData, Rule, diagnose};
 use iowhy_core::model::Environment;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::path::Path;
-
-const START: &str = "<!-- least: generated, run the test of this table with IOWHY_BLESS=1 -->";
-const END: &str = "<!-- least: end -->";
 
 /// An incident as if blktrace had recorded it.
 fn captured(summary: Summary) -> Summary {
@@ -88,14 +83,5 @@ fn table() -> String {
 
 #[test]
 fn the_table_of_least_data_is_current() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/sources.md");
-    let page = fs::read_to_string(&path).unwrap();
-    let (before, rest) = page.split_once(START).unwrap();
-    let (_, after) = rest.split_once(END).unwrap();
-    let wanted = format!("{before}{START}\n\n{}\n{END}{after}", table());
-    if std::env::var_os("IOWHY_BLESS").is_some() {
-        fs::write(&path, &wanted).unwrap();
-        return;
-    }
-    assert!(page == wanted, "docs/sources.md is old: run this test with IOWHY_BLESS=1");
+    crate::table_is_current("sources.md", "least", &table());
 }
