@@ -10,8 +10,9 @@ use std::{env, fs};
 const FOLDER: &str = "src/diagnosis/rules";
 
 fn main() -> Result<(), Box<dyn Error>> {
-    println!("cargo::rerun-if-changed={FOLDER}");
     let folder = Path::new(&env::var("CARGO_MANIFEST_DIR")?).join(FOLDER);
+    // The whole path: what is written names it, and another copy of the sources has another.
+    println!("cargo::rerun-if-changed={}", folder.display());
     let names = names(&folder)?;
     let mut text = String::new();
     for name in &names {
