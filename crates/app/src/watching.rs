@@ -44,10 +44,10 @@ pub trait WatchSink {
     /// it at once.
     const OWNS_TERMINAL: bool = false;
 
-    /// The directories below which this process writes from now on, apart from its standard output;
-    /// `None` where that is not known yet, for which rights are kept.
-    fn places(&self) -> Option<Vec<PathBuf>> {
-        Some(Vec::new())
+    /// The directories below which the thread that watches writes from now on, apart from its
+    /// standard output.
+    fn places(&self) -> Vec<PathBuf> {
+        Vec::new()
     }
 
     /// Takes rows; an error ends the watch.
@@ -148,8 +148,7 @@ pub fn watch<S: WatchSink>(
 
 /// Gives up the rights that nothing needs any more; a command that was started keeps its own.
 fn give_up_rights<S: WatchSink>(live: &LiveWatch, sink: &S) -> Result<(), Failure> {
-    let Some(places) = sink.places() else { return Ok(()) };
-    let given_up = live.give_up_rights(places);
+    let given_up = live.give_up_rights(sink.places());
     given_up.map_err(|cause| Failure::new(format!("failed to give up rights: {cause}"), None))
 }
 

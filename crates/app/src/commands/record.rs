@@ -79,8 +79,8 @@ impl Recorder {
 }
 
 impl WatchSink for Recorder {
-    fn places(&self) -> Option<Vec<PathBuf>> {
-        Some(vec![self.writer.directory().to_owned()])
+    fn places(&self) -> Vec<PathBuf> {
+        vec![self.writer.directory().to_owned()]
     }
 
     fn take(&mut self, batch: &Batch, names: &Names) -> Result<(), Failure> {

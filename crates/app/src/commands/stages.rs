@@ -5,10 +5,10 @@ use crate::args::stages::StagesArgs as Args;
 use crate::failure::Failure;
 use crate::interruption;
 use crate::output::{self, PipedOutput};
-use crate::partial::PartialOutput;
+use crate::partial::{PartialOutput, folder_of};
 use crate::sources::{self, FoundSource};
 use crate::watching::{Until, WatchSink, watch};
-use iowhy_blktrace::btt::{Btt, DeviceNames, report};
+use iowhy_blktrace::btt::{Btt, DataFiles, DeviceNames, report};
 use iowhy_blktrace::replay::{Replay, Replayed};
 use iowhy_blktrace::stages::{StageAnalysis, pipeline};
 use iowhy_blktrace::trace::{Inputs, Order, RecordBatch, Warnings};
@@ -227,6 +227,8 @@ struct StageRows {
     /// The part of a source to keep, nanoseconds after its beginning.
     part: Option<(u64, u64)>,
     needs_requests: bool,
+    /// The directory of btt's report.
+    report: Option<PathBuf>,
     compatible: Compatible,
     replay: Replay,
     events: StageAnalysis,
@@ -239,6 +241,7 @@ impl StageRows {
             devices: args.only.filter().devices,
             part: args.source.part().filter(|_| !args.source.paths.is_empty()),
             needs_requests: needs_requests(args),
+            report: args.output.as_deref().map(folder_of),
             compatible: Compatible::new(args)?,
             replay: Replay::default(),
             events: StageAnalysis::default(),
@@ -346,9 +349,11 @@ fn rows(args: &Args) -> Result<(), Failure> {
 }
 
 impl WatchSink for StageRows {
-    /// btt's files are written when the watch has ended, wherever their prefixes lead.
-    fn places(&self) -> Option<Vec<PathBuf>> {
-        None
+    /// btt's files go where their prefixes lead, its report where `-o` leads.
+    fn places(&self) -> Vec<PathBuf> {
+        let files = self.compatible.0.as_ref().and_then(|btt| btt.files.as_ref());
+        let folders = files.map(DataFiles::folders).unwrap_or_default();
+        folders.into_iter().chain(self.report.clone()).collect()
     }
 
     fn take(&mut self, batch: &source::Batch, names: &Names) -> Result<(), Failure> {

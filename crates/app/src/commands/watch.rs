@@ -48,10 +48,10 @@ impl Parts {
 }
 
 impl WatchSink for Parts {
-    fn places(&self) -> Option<Vec<PathBuf>> {
+    fn places(&self) -> Vec<PathBuf> {
         let kept = self.keeper.iter().map(|keeper| keeper.place().to_owned());
-        let recorded = self.recorder.iter().filter_map(WatchSink::places).flatten();
-        Some(kept.chain(recorded).chain(self.page.clone()).collect())
+        let recorded = self.recorder.iter().flat_map(WatchSink::places);
+        kept.chain(recorded).chain(self.page.clone()).collect()
     }
 
     fn take(&mut self, batch: &Batch, names: &Names) -> Result<(), Failure> {

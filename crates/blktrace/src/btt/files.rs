@@ -11,10 +11,11 @@ use crate::trace::TraceRecord;
 use crate::trace::action::category;
 use iowhy_fs::{Folder, PRIVATE_FILE};
 use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The content of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -90,6 +91,16 @@ impl DataFiles {
         for kind in [BttFileKind::MeanD2c, BttFileKind::MeanQ2c, BttFileKind::MeanQ2d] {
             self.add(kind, PathBuf::new());
         }
+    }
+
+    /// The directories that files are written to.
+    pub fn folders(&self) -> BTreeSet<PathBuf> {
+        let name = |(kind, prefix): (&BttFileKind, &PathBuf)| path(prefix, *kind, None, 0, "");
+        let folder = |file: PathBuf| match file.parent() {
+            Some(folder) if folder != Path::new("") => folder.to_owned(),
+            _ => PathBuf::from("."),
+        };
+        self.prefixes.iter().map(name).map(folder).collect()
     }
 
     fn has(&self, kind: BttFileKind) -> bool {
@@ -303,7 +314,7 @@ fn direction(record: &TraceRecord) -> &'static str {
 }
 
 fn path(
-    prefix: &std::path::Path,
+    prefix: &Path,
     kind: BttFileKind,
     name: Option<&str>,
     device: u32,

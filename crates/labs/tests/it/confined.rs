@@ -1,13 +1,16 @@
 //! A watch, a recording and the daemon give up rights once they have begun: every thread of theirs,
 //! and the process that reads others.
 
-use crate::support::{iowhy, trial};
+use crate::support::{finish, iowhy, trial};
+use crate::top::LabTerminal;
+use iowhy_labs::devices::{Backing, BlockDevice, LoopDevice};
 use iowhy_labs::error::Context;
 use iowhy_labs::scratch::Scratch;
 use iowhy_labs::{Result, machine, process};
 use libtest_mimic::Trial;
 use std::fs;
-use std::process::{Child, Stdio};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// The time that a start may take on a machine that is busy.
@@ -36,6 +39,8 @@ pub fn tests() -> Vec<Trial> {
         trial("confined::a_recording", recording),
         trial("confined::a_watch_with_a_page", watch),
         trial("confined::views", views),
+        trial("confined::stages_with_files_of_btt", stages),
+        trial("confined::top", top),
         trial("confined::the_daemon", daemon),
     ]
 }
@@ -88,10 +93,10 @@ fn threads(pid: u32) -> Vec<Limited> {
 }
 
 /// Waits until every thread is limited, and returns them; panics with those that are not.
-pub fn limited(child: &Child, never: &[(&'static str, u32)]) -> Vec<Limited> {
+pub fn limited(pid: u32, never: &[(&'static str, u32)]) -> Vec<Limited> {
     let begun = Instant::now();
     loop {
-        let threads = threads(child.id());
+        let threads = threads(pid);
         let fault = |limited: &&Limited| {
             let is_hook = limited.name == "hook";
             let held = limited.has(if is_hook { OF_NOBODY } else { never });
@@ -131,7 +136,7 @@ fn recording() -> Result<()> {
     let mut command = iowhy(["record", "-t", "120", "-o"])?;
     command.arg(&place).stdout(Stdio::null()).stderr(Stdio::null());
     let child = command.spawn().context(|| "start iowhy".to_owned())?;
-    limited(&child, &all(&[OF_NOBODY, OF_HOOK, TO_LOAD]));
+    limited(child.id(), &all(&[OF_NOBODY, OF_HOOK, TO_LOAD]));
     end(child)?;
     assert!(place.join("recording.json").is_file());
     Ok(())
@@ -144,7 +149,7 @@ fn watch() -> Result<()> {
     let mut command = iowhy(["-t", "120", "--html"])?;
     command.arg(&page).arg("-o").arg(&place).stdout(Stdio::null()).stderr(Stdio::null());
     let child = command.spawn().context(|| "start iowhy".to_owned())?;
-    limited(&child, &all(&[OF_NOBODY, OF_HOOK, TO_LOAD]));
+    limited(child.id(), &all(&[OF_NOBODY, OF_HOOK, TO_LOAD]));
     end(child)?;
     assert!(page.is_file() && place.join("recording.json").is_file());
     Ok(())
@@ -160,6 +165,7 @@ fn views() -> Result<()> {
         &["events", "-t", "120"],
         &["opens", "-t", "120"],
         &["blame", "-t", "120"],
+        &["stages", "-t", "120"],
         &["chains", "-t", "120"],
         &["stacks", "--folded", "120"],
         &["1", "120"],
@@ -167,10 +173,60 @@ fn views() -> Result<()> {
         let mut command = iowhy(view)?;
         command.stdout(Stdio::null()).stderr(Stdio::null());
         let child = command.spawn().context(|| "start iowhy".to_owned())?;
-        limited(&child, &all(&[OF_NOBODY, OF_HOOK, TO_LOAD]));
+        limited(child.id(), &all(&[OF_NOBODY, OF_HOOK, TO_LOAD]));
         let mut child = child;
         process::end(&mut child);
     }
+    Ok(())
+}
+
+/// What it writes when it ends goes where its prefixes and `-o` lead.
+fn stages() -> Result<()> {
+    machine::need_bpf()?;
+    let scratch = Scratch::new()?;
+    let device = LoopDevice::new(&scratch, Backing::Tmpfs, 16 << 20)?;
+    let (prefixes, reports) = (scratch.fresh("prefixes"), scratch.fresh("reports"));
+    for folder in [&prefixes, &reports] {
+        fs::create_dir(folder).context(|| "make a folder".to_owned())?;
+    }
+    let mut command = iowhy(["stages", "-t", "120", "--btt-compat", "-d", device.name(), "-l"])?;
+    command.arg(prefixes.join("a")).arg("-q").arg(prefixes.join("b"));
+    command.arg("-o").arg(reports.join("btt")).stdout(Stdio::null()).stderr(Stdio::null());
+    let child = command.spawn().context(|| "start iowhy".to_owned())?;
+    limited(child.id(), &all(&[OF_NOBODY, OF_HOOK, TO_LOAD]));
+    let mut read = Command::new("dd");
+    read.arg(format!("if={}", device.path().display())).args(["of=/dev/null", "iflag=direct"]);
+    assert!(finish(read)?.status.success());
+    end(child)?;
+    let names = |folder: &Path| {
+        let found = fs::read_dir(folder).into_iter().flatten().flatten();
+        let mut names: Vec<_> =
+            found.map(|it| it.file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    };
+    let written = names(&prefixes);
+    assert!(written.len() == 2 && written[0].starts_with("a_"), "{written:?}");
+    assert!(names(&reports).contains(&"btt.avg".to_owned()), "{:?}", names(&reports));
+    Ok(())
+}
+
+/// It saves into the directory in which it was started.
+fn top() -> Result<()> {
+    machine::need_bpf()?;
+    let scratch = Scratch::new()?;
+    let folder = scratch.fresh("saved");
+    fs::create_dir(&folder).context(|| "make a folder".to_owned())?;
+    let terminal = LabTerminal::start(iowhy(["top"])?, &folder)?;
+    terminal.wait_for("its screen", |screen| screen.contains("iowhy"))?;
+    let threads = limited(terminal.pid()?, &all(&[OF_NOBODY, OF_HOOK, TO_LOAD]));
+    for name in ["iowhy", "watch", "save"] {
+        assert!(threads.iter().any(|thread| thread.name == name), "no thread {name}");
+    }
+    terminal.press("s")?;
+    terminal.wait_for("that it was saved", |screen| screen.contains("saved "))?;
+    terminal.press("q")?;
+    assert!(folder.join("iowhy-recording/recording.json").is_file());
     Ok(())
 }
 
@@ -185,7 +241,7 @@ fn daemon() -> Result<()> {
     command.arg(&config).arg("--state").arg(&state).arg("--runtime").arg(&runtime);
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let child = command.spawn().context(|| "start the daemon".to_owned())?;
-    let threads = limited(&child, &all(&[OF_NOBODY, OF_HOOK]));
+    let threads = limited(child.id(), &all(&[OF_NOBODY, OF_HOOK]));
     for name in ["saver", "control", "writer", "hook"] {
         assert!(threads.iter().any(|thread| thread.name == name), "no thread {name}");
     }

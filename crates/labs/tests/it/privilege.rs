@@ -7,6 +7,7 @@ use crate::confined::{self, OF_NOBODY};
 use crate::links;
 use crate::recording::Recording;
 use crate::support::{NO_PERMISSION, finish, iowhy, printed, trial, wait_until};
+use crate::top::LabTerminal;
 use iowhy_labs::devices::{Backing, BlockDevice, LoopDevice};
 use iowhy_labs::error::Context;
 use iowhy_labs::fio::{Engine, FioAccess, Job};
@@ -30,6 +31,7 @@ pub fn tests() -> Vec<Trial> {
         trial("privilege::named_files_need_own_rights", named_files_need_own_rights),
         trial("privilege::code_in_a_recording_is_refused", code_in_a_recording),
         trial("privilege::code_in_a_view_is_refused", code_in_a_view),
+        trial("privilege::code_in_top_is_refused", code_in_top),
         trial("privilege::code_in_the_daemon_is_refused", code_in_the_daemon),
     ]
 }
@@ -291,13 +293,13 @@ fn expect_that_all_is_possible(scratch: &Scratch) -> Result<()> {
     Ok(())
 }
 
-/// Checks that each thread of `child` is refused all of it, except the actions that `may` returns.
+/// What each thread of the process `pid` can do, by its name, but for what `may` says.
 fn expect_refusals(
-    child: &Child,
+    pid: u32,
     scratch: &Scratch,
     may: fn(&str) -> &'static [&'static str],
 ) -> Result<()> {
-    let threads = confined::limited(child, OF_NOBODY);
+    let threads = confined::limited(pid, OF_NOBODY);
     let mut tried = 0;
     for thread in &threads {
         // Threads and processes that read for a moment end in between.
@@ -317,7 +319,7 @@ fn expect_refusals(
 /// Returns the actions of a watch's thread: readers may start programs, which have its limits;
 /// writers may not.
 fn of_watch(thread: &str) -> &'static [&'static str] {
-    if thread == "writer" { &[] } else { &["start"] }
+    if ["writer", "save"].contains(&thread) { &[] } else { &["start"] }
 }
 
 fn code_in_a_recording() -> Result<()> {
@@ -328,7 +330,7 @@ fn code_in_a_recording() -> Result<()> {
     let mut record = iowhy(["record", "-t", "120", "-o"])?;
     record.arg(&place).stdout(Stdio::null()).stderr(Stdio::null());
     let child = record.spawn().context(|| "start iowhy".to_owned())?;
-    expect_refusals(&child, &scratch, of_watch)?;
+    expect_refusals(child.id(), &scratch, of_watch)?;
     confined::end(child)?;
     let victim = fs::read(scratch.path().join("victim")).context(|| "read it".to_owned())?;
     assert_eq!(victim, b"precious");
@@ -341,12 +343,23 @@ fn code_in_a_view() -> Result<()> {
     let mut stat = iowhy(["stat", "1", "120"])?;
     stat.stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = stat.spawn().context(|| "start iowhy".to_owned())?;
-    expect_refusals(&child, &scratch, of_watch)?;
+    expect_refusals(child.id(), &scratch, of_watch)?;
     process::end(&mut child);
     Ok(())
 }
 
-/// The watch of the daemon is renewed: the thread that watches loads programs.
+fn code_in_top() -> Result<()> {
+    machine::need_bpf()?;
+    let scratch = Scratch::new()?;
+    // The file that it tries to write is not below the directory that it may save into.
+    let folder = scratch.fresh("saved");
+    fs::create_dir(&folder).context(|| "make a folder".to_owned())?;
+    let terminal = LabTerminal::start(iowhy(["top"])?, &folder)?;
+    terminal.wait_for("its screen", |screen| screen.contains("iowhy"))?;
+    expect_refusals(terminal.pid()?, &scratch, of_watch)
+}
+
+/// Its watch is renewed: the thread that watches loads programs.
 fn code_in_the_daemon() -> Result<()> {
     machine::need_bpf()?;
     let scratch = Scratch::new()?;
@@ -354,7 +367,7 @@ fn code_in_the_daemon() -> Result<()> {
     daemon.arg(scratch.fresh("state")).arg("--runtime").arg(scratch.fresh("runtime"));
     daemon.stdout(Stdio::null()).stderr(Stdio::null());
     let child = daemon.spawn().context(|| "start the daemon".to_owned())?;
-    expect_refusals(&child, &scratch, |thread| match thread {
+    expect_refusals(child.id(), &scratch, |thread| match thread {
         "writer" | "saver" | "control" => &[],
         _ => &["start", "load", "map"],
     })?;

@@ -9,6 +9,7 @@ use iowhy_labs::scratch::Scratch;
 use iowhy_labs::{LabError, Result, machine, process};
 use libtest_mimic::Trial;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -28,14 +29,18 @@ impl Drop for EndedChild {
     }
 }
 
-/// A terminal of the test.
-struct LabTerminal {
+/// A terminal of our own.
+pub struct LabTerminal {
     socket: String,
 }
 
 impl LabTerminal {
-    fn start(mut program: Command, folder: &std::path::Path) -> Result<LabTerminal> {
-        let terminal = LabTerminal { socket: format!("iowhy-labs-{}", std::process::id()) };
+    /// Starts a program in one, in a directory.
+    pub fn start(mut program: Command, folder: &std::path::Path) -> Result<LabTerminal> {
+        static STARTED: AtomicU32 = AtomicU32::new(0);
+        let number = STARTED.fetch_add(1, Ordering::Relaxed);
+        let socket = format!("iowhy-labs-{}-{number}", std::process::id());
+        let terminal = LabTerminal { socket };
         let mut words = vec![program.get_program().to_string_lossy().into_owned()];
         words.extend(program.get_args().map(|word| word.to_string_lossy().into_owned()));
         program.stdin(Stdio::null());
@@ -54,14 +59,21 @@ impl LabTerminal {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    fn press(&self, key: &str) -> Result<()> {
+    /// The process of the program.
+    pub fn pid(&self) -> Result<u32> {
+        let said = self.tmux(&["display-message", "-p", "-t", ":0", "#{pane_pid}"])?;
+        said.trim().parse().map_err(|_| LabError::failed("find the program in a terminal", said))
+    }
+
+    /// Presses a key.
+    pub fn press(&self, key: &str) -> Result<()> {
         self.tmux(&["send-keys", "-t", ":0", key])?;
         std::thread::sleep(Duration::from_millis(200));
         Ok(())
     }
 
     /// The first screen for which `is_right` holds.
-    fn wait_for(&self, what: &str, is_right: impl Fn(&str) -> bool) -> Result<String> {
+    pub fn wait_for(&self, what: &str, is_right: impl Fn(&str) -> bool) -> Result<String> {
         let begun = Instant::now();
         loop {
             let screen = self.tmux(&["capture-pane", "-p", "-t", ":0"])?;

@@ -8,12 +8,14 @@ use crate::watching::{EndedWatch, Until, WatchSink, watch};
 use crate::{output, own, sources};
 use iowhy_core::model::{Environment, Filter, Names};
 use iowhy_core::moments::{Moment, MomentCutter, MomentSpan};
-use iowhy_core::recording::{RecordingRing, RecordingRingLimits, SavedSpan};
+use iowhy_core::recording::{RecordingRing, RecordingRingLimits, RingSnapshot, SavedSpan};
 use iowhy_core::source::Batch;
+use iowhy_fs::confined::{ProgramLoading, Role, limit_this_thread};
+use rustix::thread::CapabilitySet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 
 /// A moment, nanoseconds.
@@ -54,6 +56,7 @@ impl LiveTop {
         let run = move || {
             let until = Until { time: None, command: None };
             watch(&options, &kept, until, move |now| {
+                let saver = TopSaver::start(sender.clone())?;
                 let mut about = now.clone();
                 about.keep(&filter);
                 // If the receiver is gone, the screen has ended, and so does the watch.
@@ -65,7 +68,7 @@ impl LiveTop {
                     filter,
                     sender,
                     to_save,
-                    saving: Vec::new(),
+                    saver,
                     quit: asked,
                     span: shown,
                     sent: MomentSpan::default(),
@@ -77,8 +80,13 @@ impl LiveTop {
             .map_err(|cause| Failure::new(format!("failed to start a thread: {cause}"), None))?;
         let watch = LiveTop { quit, span, save, news, thread };
         match begun.recv() {
-            Ok(environment) => Ok((watch, environment)),
-            // The watch ended before it began, and says why.
+            Ok(environment) => {
+                // This thread reads keys and draws.
+                let role = Role::Reads(ProgramLoading::Over);
+                limit_this_thread(&role, CapabilitySet::empty());
+                Ok((watch, environment))
+            }
+            // It ended before it began, and says why.
             Err(_) => Err(watch.end().err().unwrap_or_else(panicked)),
         }
     }
@@ -110,11 +118,8 @@ impl LiveTop {
     pub fn end(self) -> Result<(), Failure> {
         self.quit.store(true, Ordering::Relaxed);
         let watched = self.thread.join().unwrap_or_else(|_| Err(panicked()))?;
-        let TopSink { saving, sender, .. } = watched.sink;
-        for thread in saving {
-            // The thread has already sent its result.
-            let _ = thread.join();
-        }
+        let TopSink { saver, sender, .. } = watched.sink;
+        saver.finish();
         drop(sender);
         let said = self.news.iter().filter_map(|news| match news {
             FromWatch::Saved(said) => Some(said),
@@ -141,7 +146,7 @@ struct TopSink {
     filter: Filter,
     sender: Sender<FromWatch>,
     to_save: Receiver<PathBuf>,
-    saving: Vec<JoinHandle<()>>,
+    saver: TopSaver,
     quit: Arc<AtomicBool>,
     span: Arc<AtomicUsize>,
     /// The span whose sum was sent last.
@@ -151,12 +156,6 @@ struct TopSink {
 impl WatchSink for TopSink {
     const PRINTS: bool = true;
     const OWNS_TERMINAL: bool = true;
-
-    /// Keeps all rights: a save goes to the directory that iowhy was started in, whenever a person
-    /// asks.
-    fn places(&self) -> Option<Vec<PathBuf>> {
-        None
-    }
 
     fn take(&mut self, batch: &Batch, names: &Names) -> Result<(), Failure> {
         self.cutter.add(&own::shown(batch, names), &self.environment, names);
@@ -181,7 +180,7 @@ impl WatchSink for TopSink {
         }
         self.ring.seen(until_ns, &self.environment, names)?;
         while let Ok(directory) = self.to_save.try_recv() {
-            self.save(&directory, until_ns, names)?;
+            self.save(directory, until_ns, names)?;
         }
         Ok(())
     }
@@ -196,28 +195,60 @@ impl WatchSink for TopSink {
 }
 
 impl TopSink {
-    /// Writes the last minutes on a thread of their own: the disk may be the one that is sick.
-    fn save(&mut self, directory: &Path, until_ns: u64, names: &Names) -> Result<(), Failure> {
+    /// Has the last minutes written.
+    fn save(&mut self, directory: PathBuf, until_ns: u64, names: &Names) -> Result<(), Failure> {
         let mut now = self.environment.clone();
         now.keep(&self.filter);
         let snapshot = self.ring.snapshot(until_ns, &now, names)?;
-        let (sender, directory) = (self.sender.clone(), directory.to_owned());
-        let write = move || {
-            let said = match snapshot.write(&directory) {
-                Ok(span) => saved(span, &directory),
-                Err(cause) => cause.to_string(),
-            };
-            let _ = sender.send(FromWatch::Saved(said));
-        };
-        self.saving.retain(|thread| !thread.is_finished());
-        match std::thread::Builder::new().name("save".to_owned()).spawn(write) {
-            Ok(thread) => self.saving.push(thread),
-            Err(cause) => {
-                let said = format!("failed to start a thread: {cause}");
-                let _ = self.sender.send(FromWatch::Saved(said));
-            }
+        if !self.saver.offer(snapshot, directory) {
+            let said = "failed to save: what was asked for before is not on the disk yet";
+            // Where the screen is gone, nobody asks.
+            let _ = self.sender.send(FromWatch::Saved(said.to_owned()));
         }
         Ok(())
+    }
+}
+
+/// Writes the last minutes, on a thread of its own: the disk may be the one that is sick. It is
+/// started before the watch gives up its rights, and keeps of them the one to write below the
+/// present directory.
+struct TopSaver {
+    tasks: SyncSender<(RingSnapshot, PathBuf)>,
+    thread: JoinHandle<()>,
+}
+
+impl TopSaver {
+    fn start(said: Sender<FromWatch>) -> Result<TopSaver, Failure> {
+        // One that waits: each holds the minutes that were kept when it was asked for.
+        let (tasks, received) = sync_channel::<(RingSnapshot, PathBuf)>(1);
+        let run = move || {
+            // A directory in which root was started may be another user's.
+            let role = Role::Writes(vec![PathBuf::from(".")]);
+            limit_this_thread(&role, CapabilitySet::DAC_OVERRIDE);
+            for (snapshot, directory) in received {
+                let what = match snapshot.write(&directory) {
+                    Ok(span) => saved(span, &directory),
+                    Err(cause) => cause.to_string(),
+                };
+                // Where the screen is gone, it is saved nevertheless.
+                let _ = said.send(FromWatch::Saved(what));
+            }
+        };
+        let thread = std::thread::Builder::new().name("save".to_owned()).spawn(run);
+        let failed = |cause| Failure::new(format!("failed to start a thread: {cause}"), None);
+        Ok(TopSaver { tasks, thread: thread.map_err(failed)? })
+    }
+
+    /// Hands over what is to be written; false where enough waits for the disk already.
+    fn offer(&self, snapshot: RingSnapshot, directory: PathBuf) -> bool {
+        self.tasks.try_send((snapshot, directory)).is_ok()
+    }
+
+    /// Waits until everything is written.
+    fn finish(self) {
+        drop(self.tasks);
+        // What it has to say has been said.
+        let _ = self.thread.join();
     }
 }
 

@@ -47,8 +47,8 @@ struct WatchedStacks {
 }
 
 impl WatchSink for WatchedStacks {
-    fn places(&self) -> Option<Vec<PathBuf>> {
-        Some(self.picture.iter().cloned().collect())
+    fn places(&self) -> Vec<PathBuf> {
+        self.picture.iter().cloned().collect()
     }
 
     fn take(&mut self, batch: &Batch, names: &Names) -> Result<(), Failure> {
