@@ -159,7 +159,27 @@ pub fn granting() -> String {
 /// left out: whether kernel addresses are hidden depends on more than that, and a watch detects it.
 pub fn limits() -> impl Iterator<Item = String> {
     let lost = missing().into_iter().filter(|it| !it.any.contains(CapabilitySet::SYSLOG));
-    lost.map(|lost| format!("not visible: {}; missing {}", lost.lost, lost.name))
+    let lost = lost.map(|lost| format!("not visible: {}; missing {}", lost.lost, lost.name));
+    let namespace = is_in_user_namespace().then(|| {
+        format!("not visible: {OUTSIDE_OF_NAMESPACE}; capabilities of a user namespace end there")
+    });
+    lost.chain(namespace)
+}
+
+/// What capabilities of a user namespace do not show.
+pub const OUTSIDE_OF_NAMESPACE: &str = "counters in /proc/PID/io, open files, function names and \
+                                        blocking locks of processes outside of this user namespace";
+
+/// Whether this process is in a user namespace other than the machine's: its capabilities count
+/// there only.
+pub fn is_in_user_namespace() -> bool {
+    // Where there are no user namespaces, there is no such file.
+    std::fs::read_to_string("/proc/self/uid_map").is_ok_and(|map| !maps_all(&map))
+}
+
+/// Whether users are mapped as the first user namespace maps them.
+fn maps_all(map: &str) -> bool {
+    map.split_whitespace().eq(["0", "0", "4294967295"])
 }
 
 #[cfg(test)]
@@ -168,6 +188,13 @@ mod tests {
 
     fn names(effective: CapabilitySet) -> Vec<&'static str> {
         missing_of(effective).into_iter().map(|it| it.name).collect()
+    }
+
+    #[test]
+    fn only_the_machines_own_namespace_maps_all_users_to_themselves() {
+        assert!(maps_all("         0          0 4294967295\n"));
+        assert!(!maps_all("         0      65534          1\n"));
+        assert!(!maps_all("0 0 4294967294\n"));
     }
 
     #[test]

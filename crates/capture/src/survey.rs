@@ -111,7 +111,13 @@ fn privileges() -> Vec<CheckItem> {
     let missing = privilege::missing();
     if missing.is_empty() {
         let names: Vec<&str> = privilege::asked_for().map(|it| it.name).collect();
-        return vec![item("capabilities", Availability::Yes, names.join(" "), "")];
+        let names = names.join(" ");
+        if privilege::is_in_user_namespace() {
+            let found = format!("in a user namespace: {names}");
+            let lost = privilege::OUTSIDE_OF_NAMESPACE;
+            return vec![item("capabilities", Availability::Partly, found, lost)];
+        }
+        return vec![item("capabilities", Availability::Yes, names, "")];
     }
     let row = |capability: &&Capability| {
         item("capability", Availability::No, format!("no {}", capability.name), capability.lost)

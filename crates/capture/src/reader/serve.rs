@@ -25,6 +25,10 @@ use std::fs::File;
 use std::io::{self, BufRead, Write};
 use std::os::unix::fs::FileExt;
 
+/// Memory of this process, bytes. Programs are anybody's, and an index of all that one says it has
+/// in functions may be of any size; that of a browser takes some 20 MiB.
+const MOST_MEMORY: u64 = 512 << 20;
+
 /// Answers questions until the input is closed.
 pub fn serve(questions: impl BufRead, mut output: impl Write) -> io::Result<()> {
     // The name attributes the reader's disk reads to iowhy.
@@ -32,6 +36,7 @@ pub fn serve(questions: impl BufRead, mut output: impl Write) -> io::Result<()> 
     priority::normal();
     // The reader is given other processes' stacks: they must not be in a core dump.
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+    bound_memory();
     let mut tools = Tools::default();
     for line in questions.lines() {
         let question: Question = serde_json::from_str(&line?)?;
@@ -42,6 +47,16 @@ pub fn serve(questions: impl BufRead, mut output: impl Write) -> io::Result<()> 
         output.flush()?;
     }
     Ok(())
+}
+
+/// Has the kernel refuse this process more memory than it needs: it ends then, and the program that
+/// it was asked about is not read again.
+fn bound_memory() {
+    let now = getrlimit(Resource::Data);
+    let most = |limit: Option<u64>| Some(limit.unwrap_or(MOST_MEMORY).min(MOST_MEMORY));
+    let limits = Rlimit { current: most(now.current), maximum: most(now.maximum) };
+    // A limit that only becomes smaller is always granted.
+    let _ = setrlimit(Resource::Data, limits);
 }
 
 /// Has the kernel end this process if it computes for much longer on one answer: who asked has

@@ -85,10 +85,8 @@ fn threads(pid: u32) -> Vec<Limited> {
         let tid = task.file_name().and_then(|name| name.to_str()?.parse().ok());
         let tid = tid.filter(|_| !status.is_empty());
         found.extend(tid.map(|tid| Limited::parse(tid, &status)));
-        let children = fs::read_to_string(task.join("children")).unwrap_or_default();
-        let children = children.split_whitespace().filter_map(|child| child.parse().ok());
-        found.extend(children.flat_map(threads));
     }
+    found.extend(children(pid).into_iter().flat_map(threads));
     found
 }
 
@@ -137,9 +135,32 @@ fn recording() -> Result<()> {
     command.arg(&place).stdout(Stdio::null()).stderr(Stdio::null());
     let child = command.spawn().context(|| "start iowhy".to_owned())?;
     limited(child.id(), &all(&[OF_NOBODY, OF_HOOK, TO_LOAD]));
+    expect_bounded_readers(child.id());
     end(child)?;
     assert!(place.join("recording.json").is_file());
     Ok(())
+}
+
+/// What reads programs of others takes no more memory than it should, whatever is in them.
+fn expect_bounded_readers(pid: u32) {
+    let readers = children(pid);
+    assert!(!readers.is_empty(), "nobody reads others");
+    for reader in readers {
+        let limits = fs::read_to_string(format!("/proc/{reader}/limits")).unwrap_or_default();
+        let line = limits.lines().find_map(|line| line.strip_prefix("Max data size"));
+        let most = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+        assert!(most.is_some_and(|most| most <= 512 << 20), "{reader}: {limits}");
+    }
+}
+
+/// The processes that the threads of a process started.
+fn children(pid: u32) -> Vec<u32> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let children = tasks.flat_map(|task| {
+        let text = fs::read_to_string(task.path().join("children")).unwrap_or_default();
+        text.split_whitespace().filter_map(|child| child.parse().ok()).collect::<Vec<u32>>()
+    });
+    children.collect()
 }
 
 fn watch() -> Result<()> {

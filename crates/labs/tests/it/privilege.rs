@@ -21,12 +21,16 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 
+/// What token.c ends with where the kernel has no token.
+const NO_TOKEN: i32 = 3;
+
 pub fn tests() -> Vec<Trial> {
     vec![
         trial("privilege::screens_show_counters", screens_show_counters),
         trial("privilege::lines_say_what_is_missing", lines_say_what_is_missing),
         trial("privilege::check_names_each", check_names_each),
         trial("privilege::the_hint_is_enough", the_hint_is_enough),
+        trial("privilege::a_token_is_enough", a_token_is_enough),
         trial("privilege::what_is_missing_is_a_limit", what_is_missing_is_a_limit),
         trial("privilege::named_files_need_own_rights", named_files_need_own_rights),
         trial("privilege::code_in_a_recording_is_refused", code_in_a_recording),
@@ -222,6 +226,39 @@ fn the_hint_is_enough() -> Result<()> {
     Ok(())
 }
 
+/// A user without any capability of the machine watches it from a user namespace to which root
+/// delegated what docs/kernels.md lists (BPF token, 6.9).
+fn a_token_is_enough() -> Result<()> {
+    machine::need_bpf()?;
+    let folder = folder()?;
+    let document = include_str!("../../../../docs/kernels.md");
+    let delegated = document.lines().filter(|line| line.starts_with("delegate_"));
+    let delegated: Vec<&str> = delegated.collect();
+    assert_eq!(delegated.len(), 4, "{delegated:?}");
+    let program = folder.path().join("iowhy");
+    fs::copy(iowhy_labs::iowhy::binary()?, &program).context(|| "copy iowhy".to_owned())?;
+    let within = |words: &[&str]| -> Result<Output> {
+        let mut token = Command::new(compiled_once("token.c", "token")?);
+        token.arg("65534").args(&delegated).arg("--").arg(&program).args(words);
+        finish(token)
+    };
+    let place = folder.path().join("recording");
+    let path = place.to_string_lossy().into_owned();
+    let output = within(&["record", "-t", "1", "-o", &path])?;
+    let said = printed(&output);
+    if output.status.code() == Some(NO_TOKEN) {
+        return Err(LabError::unsupported("BPF tokens", "run this on Linux 6.9 or newer"));
+    }
+    assert!(output.status.success(), "{said}");
+    let recording = Recording::open(&place)?;
+    assert!(recording.environment.losses.requests() == 0 && !recording.processes.is_empty());
+    let limits = &recording.environment.limits;
+    assert!(limits.iter().any(|limit| limit.contains("user namespace")), "{limits:?}");
+    let check = printed(&within(&["check"])?);
+    assert!(check.contains("in a user namespace"), "{check}");
+    Ok(())
+}
+
 fn what_is_missing_is_a_limit() -> Result<()> {
     machine::need_bpf()?;
     let folder = folder()?;
@@ -303,10 +340,14 @@ fn expect_refusals(
     let mut tried = 0;
     for thread in &threads {
         // Threads and processes that read for a moment end in between.
-        if !Path::new(&format!("/proc/{}", thread.tid)).exists() {
+        let is_gone = || !Path::new(&format!("/proc/{}", thread.tid)).exists();
+        if is_gone() {
             continue;
         }
-        let possible = taken_over(thread.tid, scratch)?;
+        let possible = match taken_over(thread.tid, scratch) {
+            Err(_) if is_gone() => continue,
+            possible => possible?,
+        };
         let more: Vec<&String> =
             possible.iter().filter(|what| !may(&thread.name).contains(&what.as_str())).collect();
         assert!(more.is_empty(), "{} can {more:?}", thread.name);
