@@ -378,11 +378,13 @@ impl Folder {
         walk::about(&self.handle, name.as_ref()).is_ok()
     }
 
-    /// The permissions of the regular file `name`; `None` if there is none.
+    /// The permissions of the caller's own regular file `name`, which has no other name; `None` if
+    /// there is none: somebody else's says who else would like to read.
     pub fn file_mode(&self, name: impl AsRef<OsStr>) -> Option<u32> {
         let about = walk::about(&self.handle, name.as_ref()).ok()?;
         let is_file = FileType::from_raw_mode(about.st_mode) == FileType::RegularFile;
-        is_file.then_some(about.st_mode & 0o777)
+        let is_own = about.st_uid == rustix::process::geteuid().as_raw() && about.st_nlink == 1;
+        (is_file && is_own).then_some(about.st_mode & 0o777)
     }
 
     /// Waits until the disk has the names in it, as they are now: after a power cut a name may

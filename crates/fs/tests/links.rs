@@ -213,6 +213,32 @@ fn pipes_and_terminals_are_written_as_they_are() {
     special::is_special(Path::new("/dev/stdout")).unwrap();
 }
 
+/// Who made a file or a pipe where root's output goes does not read it.
+#[test]
+fn files_and_pipes_of_others_do_not_decide_who_reads() {
+    let base = tempfile::tempdir().unwrap();
+    let folder = Folder::open(base.path()).unwrap();
+    let (file, pipe) = (base.path().join("file"), base.path().join("pipe"));
+    fs::write(&file, "").unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+    assert_eq!(folder.file_mode("file"), Some(0o644));
+    fs::hard_link(&file, base.path().join("other")).unwrap();
+    assert_eq!(folder.file_mode("file"), None);
+    fs::remove_file(base.path().join("other")).unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, 0o666.into()).unwrap();
+    assert!(special::is_special(&pipe).unwrap());
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root can make a file of somebody else");
+        return;
+    }
+    chown(&file, Some(NOBODY), None).unwrap();
+    chown(&pipe, Some(NOBODY), None).unwrap();
+    assert_eq!(folder.file_mode("file"), None);
+    for refused in [special::is_special(&pipe).unwrap_err(), special::open(&pipe).unwrap_err()] {
+        assert!(refused.to_string().contains("a pipe of user 65534"), "{refused}");
+    }
+}
+
 #[test]
 fn everything_below_a_name_is_removed_and_nothing_behind_a_link() {
     let base = tempfile::tempdir().unwrap();
