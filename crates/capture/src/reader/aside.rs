@@ -13,7 +13,9 @@ use std::time::{Duration, Instant};
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
 /// Bytes of the pipe to it: a stack as text, which is sent at once.
 const PIPE: usize = 256 << 10;
-/// The longest wait for the process's exit when it is no longer needed.
+/// Bytes of an answer: half a million open files of a process.
+const MOST_ANSWER: usize = 64 << 20;
+/// How long to wait for its exit when it is no longer needed.
 const LAST_MOMENT: Duration = Duration::from_millis(100);
 
 /// A process that answers questions.
@@ -25,6 +27,8 @@ pub(super) struct Aside {
     room: usize,
     output: ChildStdout,
     buffer: Vec<u8>,
+    /// Bytes of it that hold no end of a line.
+    looked: usize,
     /// Total time that we waited while it was blocked itself.
     pub blocked: Duration,
 }
@@ -50,7 +54,15 @@ impl Aside {
         let (input, output) = pipes.ok_or(io::ErrorKind::BrokenPipe)?;
         let _smaller_one = fcntl_setpipe_size(&input, PIPE);
         let room = fcntl_getpipe_size(&input)?;
-        Ok(Aside { child, input, room, output, buffer: Vec::new(), blocked: Duration::ZERO })
+        Ok(Aside {
+            child,
+            input,
+            room,
+            output,
+            buffer: Vec::new(),
+            looked: 0,
+            blocked: Duration::ZERO,
+        })
     }
 
     /// Returns its answer, a line, unless it is blocked for longer than `most`, or takes longer
@@ -112,8 +124,12 @@ impl Aside {
 
     /// A line that has been read already.
     fn buffered(&mut self) -> Result<Option<String>, Silence> {
-        let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') else { return Ok(None) };
-        let line = self.buffer.drain(..=end).collect();
+        let mut rest = self.buffer.iter().skip(self.looked);
+        let Some(end) = rest.position(|byte| *byte == b'\n') else {
+            self.looked = self.buffer.len();
+            return Ok(None);
+        };
+        let line = self.buffer.drain(..=std::mem::take(&mut self.looked) + end).collect();
         String::from_utf8(line).map(Some).map_err(|_garbage| Silence::Gone)
     }
 
@@ -121,6 +137,9 @@ impl Aside {
         let mut room = [0; 16 << 10];
         let read = self.output.read(&mut room).map_err(|_gone| Silence::Gone)?;
         self.buffer.extend_from_slice(&room[..read]);
+        if self.buffer.len() > MOST_ANSWER {
+            return Err(Silence::Late);
+        }
         if read == 0 { Err(Silence::Gone) } else { Ok(()) }
     }
 
@@ -150,5 +169,24 @@ impl Aside {
         while child.try_wait().is_ok_and(|ended| ended.is_none()) && begun.elapsed() < LAST_MOMENT {
             std::thread::sleep(Duration::from_millis(1));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_without_end_is_given_up_before_it_fills_memory() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "read line; echo '\"a\"'; read line; exec tr '\\0' x </dev/zero"]);
+        let mut aside = Aside::start(command).unwrap();
+        let minute = Duration::from_secs(60);
+        assert_eq!(aside.ask("\n", minute, minute).unwrap(), "\"a\"\n");
+        let begun = Instant::now();
+        assert_eq!(aside.ask("\n", minute, minute), Err(Silence::Late));
+        assert!(aside.buffer.len() > MOST_ANSWER && begun.elapsed() < minute);
+        assert!(aside.buffer.len() <= MOST_ANSWER + (16 << 10), "{} bytes", aside.buffer.len());
+        aside.give_up().kill().unwrap();
     }
 }

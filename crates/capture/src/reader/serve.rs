@@ -22,12 +22,15 @@ use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::Value;
 use std::fs::File;
-use std::io::{self, BufRead, Write};
+use std::io::{self, BufRead, Read, Write};
 use std::os::unix::fs::FileExt;
 
 /// Memory of this process, bytes. Programs are anybody's, and an index of all that one says it has
 /// in functions may be of any size; that of a browser takes some 20 MiB.
 const MOST_MEMORY: u64 = 512 << 20;
+
+/// Bytes of a command line that are kept: one may have megabytes, and every process another.
+const MOST_ARGUMENTS: u64 = 16 << 10;
 
 /// Answers questions until the input is closed.
 pub fn serve(questions: impl BufRead, mut output: impl Write) -> io::Result<()> {
@@ -202,7 +205,9 @@ fn words_at(process: u32, address: u64) -> Option<[u32; WORDS]> {
 }
 
 fn arguments_of(process: u32) -> Option<String> {
-    let bytes = std::fs::read(format!("/proc/{process}/cmdline")).ok()?;
+    let mut bytes = Vec::new();
+    let file = File::open(format!("/proc/{process}/cmdline")).ok()?;
+    file.take(MOST_ARGUMENTS).read_to_end(&mut bytes).ok()?;
     let line = String::from_utf8_lossy(&bytes).trim_end_matches('\0').replace('\0', " ");
     (!line.is_empty()).then_some(line)
 }
