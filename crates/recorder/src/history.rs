@@ -25,8 +25,12 @@ use std::path::{Path, PathBuf};
 
 /// Devices of a minute; those with the most time.
 const MOST_DEVICES: usize = 32;
-/// Containers, units and cgroups of a minute; those with the most time.
+/// Where the requests of further devices are added up.
+const OTHER_DEVICES: &str = "(others)";
+/// Containers, units and cgroups of ten seconds; those with the most time.
 const MOST_GROUPS: usize = 16;
+/// The same of a minute: those that were met first.
+const MOST_MINUTE_GROUPS: usize = 2 * MOST_GROUPS;
 /// Findings of a minute.
 const MOST_FINDINGS: usize = 8;
 /// Wait classes, directions, and bins of latencies, of a minute that is read.
@@ -37,11 +41,22 @@ const MOST_BINS: usize = 256;
 const MOST_MINUTES: usize = 1 << 18;
 /// Bytes of a day that are read: a minute of a large host takes 6 kB.
 const MOST_DAY_BYTES: u64 = 64 << 20;
-/// Bytes of a line; a longer one is skipped.
-const MOST_LINE_BYTES: usize = 64 << 10;
-/// Bytes of lines that are read at once, the newest days first: more than `history-mb` unless that
-/// is set higher.
-const MOST_READ_BYTES: u64 = 256 << 20;
+/// Rows of lines that are read at once, which take up to 200 bytes each.
+const MOST_ROWS: usize = 1 << 20;
+
+/// A line of a day.
+pub(crate) trait HistoryLine: DeserializeOwned {
+    /// One that is longer is passed over.
+    const MOST_BYTES: usize;
+    /// Bytes of lines that are read at once, the newest days first.
+    const MOST_READ_BYTES: u64;
+
+    /// The same without what the daemon does not write: a file may have been changed.
+    fn bounded(self) -> Self;
+
+    /// How many rows it holds.
+    fn rows(&self) -> usize;
+}
 
 /// The figures of a minute; times in nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -114,16 +129,23 @@ pub struct HistoryFinding {
     pub severity: String,
 }
 
-impl HistoryMinute {
-    /// Drops everything beyond the daemon's own limits: the file may have been changed.
+impl HistoryLine for HistoryMinute {
+    const MOST_BYTES: usize = 64 << 10;
+    // More than `history-mb`, unless that is set higher.
+    const MOST_READ_BYTES: u64 = 256 << 20;
+
+    fn rows(&self) -> usize {
+        1
+    }
+
     fn bounded(mut self) -> HistoryMinute {
         fn keep<T>(of: &mut BTreeMap<String, T>, most: usize) {
             while of.len() > most {
                 of.pop_last();
             }
         }
-        keep(&mut self.devices, MOST_DEVICES);
-        keep(&mut self.groups, MOST_GROUPS);
+        keep(&mut self.devices, MOST_DEVICES + 1);
+        keep(&mut self.groups, MOST_MINUTE_GROUPS);
         keep(&mut self.waits, MOST_WAITS);
         self.findings.truncate(MOST_FINDINGS);
         for flows in self.devices.values_mut() {
@@ -185,13 +207,16 @@ impl HistoryMinute {
     /// Adds a window of ten seconds.
     pub fn add(&mut self, summary: &Summary, diagnosis: &Diagnosis) {
         self.watched_ns += summary.watch.duration_ns;
-        for device in summary.devices.iter().take(MOST_DEVICES) {
+        for device in &summary.devices {
             let age_ns = device.oldest_open_ns.unwrap_or(0);
             self.oldest_ns = self.oldest_ns.max(age_ns);
+            let has_room =
+                self.devices.len() < MOST_DEVICES || self.devices.contains_key(&device.device);
+            let name = if has_room { device.device.as_str() } else { OTHER_DEVICES };
             for direction in Direction::ALL {
                 let of = &device.directions[direction];
                 if of.requests > 0 {
-                    let own = self.devices.entry(device.device.clone()).or_default();
+                    let own = self.devices.entry(name.to_owned()).or_default();
                     own.entry(direction.word().to_owned()).or_default().add(of);
                 }
             }
@@ -200,7 +225,7 @@ impl HistoryMinute {
             *self.waits.entry(class.class.to_owned()).or_default() += class.time_ns;
         }
         for row in summary.containers.rows.iter().take(MOST_GROUPS) {
-            if self.groups.len() < 2 * MOST_GROUPS
+            if self.groups.len() < MOST_MINUTE_GROUPS
                 || self.groups.contains_key(&row.subject.container)
             {
                 let group = self.groups.entry(row.subject.container.clone()).or_default();
@@ -330,43 +355,32 @@ impl HistoryFiles {
     /// # Errors
     /// Fails if a file cannot be read.
     pub fn minutes(&self, from_s: i64, until_s: i64) -> io::Result<Vec<HistoryMinute>> {
-        let mut minutes = self.read(from_s, until_s, HistoryMinute::bounded)?;
+        let mut minutes: Vec<HistoryMinute> = self.lines(from_s, until_s)?;
         minutes.retain(|minute| (from_s..until_s).contains(&minute.time_s));
         minutes.sort_by_key(|minute| minute.time_s);
         Ok(minutes)
     }
 
-    /// Returns the lines of the days from that of `from_s` to that of `until_s`. Lines that are cut
-    /// short are skipped.
-    pub(crate) fn lines<T: DeserializeOwned>(
-        &self,
-        from_s: i64,
-        until_s: i64,
-    ) -> io::Result<Vec<T>> {
-        self.read(from_s, until_s, |line| line)
-    }
-
-    /// Reads the lines of these days, each passed through `bounded`.
-    fn read<T: DeserializeOwned>(
-        &self,
-        from_s: i64,
-        until_s: i64,
-        bounded: fn(T) -> T,
-    ) -> io::Result<Vec<T>> {
+    /// The lines of the days from that of `from_s` to that of `until_s`. Lines that are cut short
+    /// are passed over; where there are more than the daemon writes, the oldest are missing.
+    pub(crate) fn lines<T: HistoryLine>(&self, from_s: i64, until_s: i64) -> io::Result<Vec<T>> {
         use std::io::{BufRead, BufReader, Read};
         let (first, last) = (day_of(from_s), day_of(until_s));
-        let (mut lines, mut left) = (Vec::new(), MOST_READ_BYTES);
-        // If not all can be read, the oldest are missing.
+        let (mut lines, mut left, mut rows) = (Vec::new(), T::MOST_READ_BYTES, 0);
+        // Where not all is read, it is the oldest that is missing.
         for day in self.days()?.iter().rev().filter(|day| (&first..=&last).contains(day)) {
             let file = read::open(&self.path(day))?.take(MOST_DAY_BYTES.min(left));
             let (mut file, mut line, mut of_day) = (BufReader::new(file), Vec::new(), Vec::new());
             while lines.len() + of_day.len() < MOST_MINUTES
+                && rows < MOST_ROWS
                 && file.read_until(b'\n', &mut line)? > 0
             {
                 left = left.saturating_sub(line.len() as u64);
-                let read = Some(&line).filter(|line| line.len() <= MOST_LINE_BYTES);
-                let read = read.and_then(|line| serde_json::from_slice(line).ok());
-                of_day.extend(read.map(bounded));
+                let read = Some(&line).filter(|line| line.len() <= T::MOST_BYTES);
+                let read = read.and_then(|line| serde_json::from_slice::<T>(line).ok());
+                let read = read.map(T::bounded);
+                rows += read.as_ref().map_or(0, T::rows);
+                of_day.extend(read);
                 line.clear();
             }
             lines.extend(of_day.into_iter().rev());

@@ -281,6 +281,11 @@ fn largest(folder: &Path) -> Vec<(&'static str, Vec<&'static str>)> {
     let minute = format!("{{\"time_s\":{},\"groups\":{{{groups}\"\":{{}}}}}}\n", now.as_secs());
     let day = format!("history/{}.jsonl", today.trim());
     write(&day, "", &|_| minute.clone(), "", 64 * mib);
+    let rows = "{},".repeat(80_000);
+    let until = now.as_secs();
+    let hour = format!("{{\"time_s\":{until},\"until_s\":{},\"rows\":[{rows}{{}}]}}\n", until + 1);
+    let day = format!("history/writers/hours/{}.jsonl", today.trim());
+    write(&day, "", &|_| hour.clone(), "", 64 * mib);
     vec![
         ("names", vec!["report", "names"]),
         ("disks", vec!["report", "disks"]),
@@ -290,6 +295,7 @@ fn largest(folder: &Path) -> Vec<(&'static str, Vec<&'static str>)> {
         ("words", vec!["rerun", "words", "--on", "words"]),
         ("sequence", vec!["replay", "sequence", "case", "layout"]),
         ("history", vec!["history", "--state", ".", "--last", "31d"]),
+        ("writers", vec!["history", "--who", "--state", ".", "--last", "31d"]),
     ]
 }
 

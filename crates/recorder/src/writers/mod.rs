@@ -25,6 +25,7 @@ pub mod question;
 pub mod text;
 pub mod wakes;
 
+use crate::history::HistoryLine;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 
@@ -37,7 +38,9 @@ pub const JOURNAL: &str = "(journal)";
 
 /// Bytes of pages that a call makes dirty beyond its own: at most two pages.
 const MORE_PAGES_BYTES: u64 = 2 * 4096;
-/// Devices whose first rows are always kept.
+/// Rows of a line, and devices in it.
+const MOST_LINE_ROWS: usize = 256;
+/// Devices of which the first rows are always kept.
 const DEVICES_WITH_ROWS: usize = 8;
 
 /// The kind of a row.
@@ -251,7 +254,30 @@ pub struct WriterRecord {
     pub rows: Vec<WriterRow>,
 }
 
-/// Rows by identity, in bounded memory: those that do not fit are added to the device's others.
+impl HistoryLine for WriterRecord {
+    // Names have up to 160 characters.
+    const MOST_BYTES: usize = 256 << 10;
+    // More than all of them may take.
+    const MOST_READ_BYTES: u64 = 16 << 20;
+
+    fn bounded(mut self) -> WriterRecord {
+        self.rows.truncate(MOST_LINE_ROWS);
+        self.rows.shrink_to_fit();
+        while self.devices.len() > MOST_LINE_ROWS {
+            self.devices.pop_last();
+        }
+        while self.drives.len() > MOST_LINE_ROWS {
+            self.drives.pop_last();
+        }
+        self
+    }
+
+    fn rows(&self) -> usize {
+        1 + self.rows.len() + self.devices.len() + self.drives.len()
+    }
+}
+
+/// Rows by whose they are, in bounded memory: what does not fit is added to the device's others.
 #[derive(Clone, Debug)]
 pub struct WriterTotals {
     rows: HashMap<WriterId, WriterSums>,
@@ -323,6 +349,7 @@ impl WriterTotals {
             kept.rows.into_iter().map(|(id, sums)| WriterRow { id, sums }).collect();
         let rank = |row: &WriterRow| std::cmp::Reverse((row.sums.weight(), row.sums.wakes));
         rows.sort_by(|a, b| rank(a).cmp(&rank(b)).then_with(|| a.id.cmp(&b.id)));
+        sum_up(&mut rows);
         rows
     }
 
@@ -357,4 +384,19 @@ impl WriterTotals {
         all.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(b.1)));
         all.into_iter().take(most).map(|(_, id)| id).collect()
     }
+}
+/// Puts the last rows together where there are more than a line has: a host on which thousands of
+/// devices come and go.
+fn sum_up(rows: &mut Vec<WriterRow>) {
+    if rows.len() <= MOST_LINE_ROWS {
+        return;
+    }
+    let mut sums = [WriterSums::default(); 2];
+    for row in rows.drain(MOST_LINE_ROWS - sums.len()..) {
+        sums[usize::from(row.id.is_below)].add(&row.sums);
+    }
+    let id = |is_below| WriterId::for_rest(WriterKind::Others, "", is_below);
+    let summed = sums.into_iter().zip([false, true]);
+    rows.extend(summed.map(|(sums, is_below)| WriterRow { id: id(is_below), sums }));
+    rows.retain(|row| !row.sums.is_empty());
 }
