@@ -21,7 +21,7 @@ use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::exemplar::Exemplar;
 use prometheus_client::registry::{Registry, Unit};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// Devices and containers that have series of their own; further ones are `other`.
@@ -96,10 +96,12 @@ impl MetricTotals {
     pub fn add(&mut self, summary: &Summary, diagnosis: &Diagnosis, lost_requests: u64) {
         self.lost_requests += lost_requests;
         self.oldest_ns.clear();
+        let mut known: BTreeSet<String> =
+            self.latencies.keys().map(|(name, _)| name.clone()).collect();
         for device in &summary.devices {
-            let is_known = self.latencies.keys().any(|(name, _)| *name == device.device);
-            let has_room = is_known || self.latencies.len() < MOST_LABELS * Direction::ALL.len();
+            let has_room = known.len() < MOST_LABELS || known.contains(&device.device);
             let name = if has_room { device.device.as_str() } else { OTHER };
+            known.insert(name.to_owned());
             for direction in Direction::ALL {
                 let of = &device.directions[direction];
                 if of.requests > 0 {

@@ -267,7 +267,9 @@ fn save(
         store.remove(old)?;
     }
     let path = store.path(number);
-    // Segments never change once they have their name, except the one of open rows.
+    // Also where the ring had nothing of it.
+    disk::make(&path)?;
+    // Segments never change once they have their name, but for the one of open rows.
     let open = format!("{OPEN_ROUND:08}.");
     let is_final = |name: &str| name.ends_with(".parquet") && !name.starts_with(&open);
     for part in [RECORDING, EARLIER] {
@@ -356,6 +358,21 @@ mod tests {
         assert!(saver.finish(Duration::from_secs(10)));
         let path = IncidentStore::below(&folder.path().join("state")).path(1);
         assert!(path.join(RECORDING).exists() && !path.join(FINDINGS).exists());
+    }
+
+    #[test]
+    fn an_incident_of_which_the_ring_had_nothing_is_saved() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut saver = saver(folder.path(), 100 << 20);
+        let task = pending(folder.path(), 1);
+        for part in [RECORDING, "window-1"] {
+            std::fs::remove_dir_all(folder.path().join("run/1").join(part)).unwrap();
+        }
+        assert!(saver.offer(task).is_none());
+        let report = saver.reports.recv().unwrap();
+        assert!(matches!(report, SaverReport::Saved { is_last: true, .. }), "{report:?}");
+        assert!(saver.finish(Duration::from_secs(10)));
+        assert!(IncidentStore::below(&folder.path().join("state")).get(1).is_ok());
     }
 
     #[test]

@@ -88,6 +88,19 @@ pub struct MinuteSpan {
     pub watched_s: u64,
 }
 
+impl MinuteSpan {
+    /// The same as if the clock had not been set in it: it must not cover time that is to come, or
+    /// none.
+    fn without_jumps(self) -> MinuteSpan {
+        let seconds = self.until_s.saturating_sub(self.time_s);
+        let watched_s = i64::try_from(self.watched_s).unwrap_or(MOST_GAP_S);
+        match (0..=MOST_GAP_S).contains(&seconds) {
+            true => self,
+            false => MinuteSpan { until_s: self.time_s.saturating_add(watched_s), ..self },
+        }
+    }
+}
+
 impl WriterAccount {
     /// Makes an account of the devices `only`; of all if it is empty.
     pub fn new(only: &[String]) -> WriterAccount {
@@ -330,6 +343,7 @@ impl WriterAccount {
         span: MinuteSpan,
         drives: &BTreeMap<String, DriveWear>,
     ) -> (WriterRecord, Vec<WriterRecord>) {
+        let span = span.without_jumps();
         self.share_counted();
         let mut rows = std::mem::replace(&mut self.minute, WriterTotals::new(MOST_MINUTE_ROWS));
         let devices = self.exact.settle(&mut rows, std::mem::take(&mut self.is_thinned));
