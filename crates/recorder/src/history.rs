@@ -301,8 +301,11 @@ impl HistoryFiles {
         let today = day_of(time_s);
         self.make_room(&today, line.len() as u64 + 1, limits)?;
         let mut file = folder.append(file_name(&today), disk::FILE_MODE)?;
-        // One call: a line is there or it is not, unless the disk is full.
-        file.write_all(format!("{line}\n").as_bytes())
+        let bytes = file.metadata()?.len();
+        file.write_all(format!("{line}\n").as_bytes()).inspect_err(|_| {
+            // On a full disk a part of it may be there, to which the next line would be added.
+            let _ = file.set_len(bytes);
+        })
     }
 
     fn make_room(&self, today: &str, needed: u64, limits: HistoryLimits) -> io::Result<()> {

@@ -3,6 +3,7 @@
 //!
 //! What does not belong here: the rows.
 
+use crate::storage::Storage;
 use iowhy_core::model::Environment;
 use iowhy_core::script::{START_NS, Script};
 use iowhy_core::source::Batch;
@@ -49,6 +50,8 @@ pub struct ScriptedHost {
     triggers: TriggerWatch,
     open: Option<OpenRecord>,
     pub kept: Vec<KeptIncident>,
+    /// What the daemon's other thread does, where a test has it.
+    pub storage: Option<Storage>,
 }
 
 impl ScriptedHost {
@@ -68,6 +71,7 @@ impl ScriptedHost {
             triggers: TriggerWatch::new(&config.trigger),
             open: None,
             kept: Vec::new(),
+            storage: None,
         }
     }
 
@@ -83,6 +87,7 @@ impl ScriptedHost {
             Environment { start_ns: begun_ns, end_ns: 0, ..script.environment.clone() };
         self.ring.begin(&environment).unwrap();
         self.triggers.begin();
+        self.storage.iter_mut().for_each(|storage| storage.begin(begun_ns));
         let mut rolling = RollingDiagnosis::new(&environment);
         for window in 0..windows {
             fill(&mut script, window);
@@ -91,10 +96,12 @@ impl ScriptedHost {
             let now_ns = begun_ns + (window + 1) * WINDOW_NS;
             self.ring.add(&batch, &script.names).unwrap();
             rolling.add(&batch, &environment, &script.names);
+            self.storage.iter_mut().for_each(|storage| storage.look(&batch, &script.names));
             for trigger in self.triggers.rows(&batch, &script.names) {
                 self.follow(trigger, now_ns);
             }
             for ended in rolling.ended(now_ns, &environment, &script.names) {
+                self.storage.iter_mut().for_each(|storage| storage.window(&ended, now_ns));
                 for trigger in self.triggers.figures(&ended.summary) {
                     self.follow(trigger, now_ns);
                 }
@@ -113,12 +120,11 @@ impl ScriptedHost {
             }
         }
         self.ring.end(begun_ns + windows * WINDOW_NS, &environment, &script.names).unwrap();
-        if self.policy.close() {
-            self.complete();
-        }
+        self.close();
     }
 
-    fn follow(&mut self, trigger: Trigger, now_ns: u64) {
+    /// Follows a condition that was met.
+    pub fn follow(&mut self, trigger: Trigger, now_ns: u64) {
         match self.policy.decide(&trigger, now_ns) {
             Decision::Begin => {
                 let mut record = IncidentRecord::default();
@@ -135,6 +141,13 @@ impl ScriptedHost {
         }
     }
 
+    /// Completes the open incident, if there is one, as it is now.
+    pub fn close(&mut self) {
+        if self.policy.close() {
+            self.complete();
+        }
+    }
+
     /// Cuts the open incident out of the ring and diagnoses it.
     fn complete(&mut self) {
         let Some(mut open) = self.open.take() else { return };
@@ -145,6 +158,9 @@ impl ScriptedHost {
             from_ns: sign_ns.saturating_sub(BEFORE_NS),
             until_ns: open.latest_ns + AFTER_NS,
         };
+        if let Some(storage) = &mut self.storage {
+            storage.keep(&self.ring, &open.record, span);
+        }
         std::fs::create_dir_all(&place).unwrap();
         if self.ring.cut(&window, span, None).unwrap().is_some() {
             diagnose_window(&window, &place, &place, &mut open.record).unwrap();

@@ -6,4 +6,6 @@ mod configuration;
 mod day;
 mod host;
 mod month;
+mod storage;
+mod trouble;
 mod writers;
