@@ -15,6 +15,7 @@ pub mod process;
 pub mod system;
 pub mod transport;
 pub mod users;
+pub mod work;
 pub mod workload;
 
 use std::collections::BTreeMap;

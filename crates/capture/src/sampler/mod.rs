@@ -13,6 +13,7 @@ mod limits;
 mod memory;
 mod processes;
 mod system;
+mod work;
 
 use crate::host::cgroup::Roots;
 use crate::host::system::now_ns;

@@ -6,6 +6,7 @@
 //! What does not belong here: who processes are (see [`crate::host::process`]).
 
 use super::Out;
+use super::work::WorkSampler;
 use crate::host::process::{ProcStat, tick_ns};
 use crate::host::{own, read_text, system};
 use iowhy_core::model::metric::process_subject;
@@ -49,6 +50,7 @@ pub(super) struct ProcessSampler {
     start_ns: u64,
     /// Processes that got their first rows, until their identity is recorded.
     pub told: Vec<u32>,
+    work: WorkSampler,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -164,6 +166,10 @@ impl ProcessSampler {
         for it in changed.iter().take(MOST_TOLD) {
             self.tell(it, out);
         }
+        let told = changed.iter().take(MOST_TOLD);
+        let told = told.filter_map(|it| Some((it.pid, self.known.get(&it.pid)?.subject)));
+        let told: Vec<(u32, Name)> = told.collect();
+        self.work.look(&told, out);
         out.system(Metric::ProcessesUnread, unread);
         out.system(Metric::ProcessesUntold, untold as u64);
     }

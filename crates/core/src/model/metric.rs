@@ -240,6 +240,17 @@ metrics! {
         HiddenWait = "waits.hidden_ns" Counter Nanoseconds
             "Its threads' waits for storage after which they slept for another thread of it that \
              worked all the while: without them the process would not have been faster.";
+        WorkClients = "work.clients" Gauge Count
+            "Its sockets that listen, and the connections that it has accepted.";
+        WorkPeers = "work.peers" Gauge Count
+            "Its other connections, and pipes at its standard input and output: whoever is at \
+             their other end may wait for it.";
+        WorkTerminal = "work.terminal" Gauge Count
+            "1 if it is in the foreground of its terminal, else 0.";
+        WorkWaiter = "work.waiter" Gauge Count
+            "The process that sleeps until it ends (wait4, waitid); 0 if none does.";
+        WorkScheduler = "work.scheduler" Gauge Count
+            "Its ancestor that starts jobs at set times (cron, at); 0 if it has none.";
     }
     Cgroup {
         CgroupRead = "io.rbytes" Counter Bytes
