@@ -19,6 +19,8 @@ pub const BLOCKED: IntervalView<Blocked> = IntervalView {
 
 /// Groups shown in each interval.
 const SHOWN: usize = 20;
+/// Processes of which it is said why their work is what it is.
+const REASONS: usize = 5;
 
 /// The columns of `iowhy waits`.
 pub const GROUPS: Definition<BlockedGroup> = Definition {
@@ -34,16 +36,25 @@ pub const GROUPS: Definition<BlockedGroup> = Definition {
         MEAN,
         waits::longest(2),
         Column {
-            heading: "of",
+            heading: "work",
             unit: "",
             align: Align::Left,
-            room: Room::Wrap,
-            sentence: "the process, the file, or the kernel's functions, innermost first; - if it \
-                       is not known or not distinguished",
+            room: Room::Rank(4),
+            sentence: "for whom the process works: serving (clients), foreground (somebody waits \
+                       for its result), background (nobody does); - if it is not known",
             legend: "",
-            value: |row, style| name(row, style).into(),
+            value: |row, _| {
+                row.work.as_ref().map_or("-", |work| work.kind.word()).to_owned().into()
+            },
         },
+        OF,
     ],
+};
+
+/// The columns of waits by file or kernel stack.
+const UNNAMED: Definition<BlockedGroup> = Definition {
+    columns: &[CLASS, waits::time(), waits::share(), waits::waits(1), MEAN, waits::longest(2), OF],
+    ..GROUPS
 };
 
 /// The columns of waits by class only.
@@ -60,6 +71,17 @@ const CLASS: Column<BlockedGroup> = Column {
     sentence: "what they waited for (see docs/waits.md)",
     legend: "",
     value: |row, _| WaitClass::phrase_of(row.class).to_owned().into(),
+};
+
+const OF: Column<BlockedGroup> = Column {
+    heading: "of",
+    unit: "",
+    align: Align::Left,
+    room: Room::Wrap,
+    sentence: "the process, the file, or the kernel's functions, innermost first; - if it \
+               is not known or not distinguished",
+    legend: "",
+    value: |row, style| name(row, style).into(),
 };
 
 const MEAN: Column<BlockedGroup> =
@@ -89,7 +111,22 @@ fn draw(figures: &Blocked, screen: &mut Screen<'_>) {
     }
     let (shown, hidden) = figures.groups.split_at(figures.groups.len().min(SHOWN));
     let is_named = |row: &BlockedGroup| row.name.is_some() || row.pid.is_some() || row.is_others;
-    screen.rows(if shown.iter().any(is_named) { &GROUPS } else { &CLASSES }, shown);
+    let definition = match shown {
+        _ if shown.iter().any(|row| row.pid.is_some()) => &GROUPS,
+        _ if shown.iter().any(is_named) => &UNNAMED,
+        _ => &CLASSES,
+    };
+    screen.rows(definition, shown);
+    let mut reasons: Vec<String> = Vec::new();
+    for row in shown {
+        let Some(work) = &row.work else { continue };
+        let why = escape(&work.reason, screen.style);
+        let reason = format!("{}, {}: {why}", name(row, screen.style), work.kind.word());
+        if !reasons.contains(&reason) && reasons.len() < REASONS {
+            reasons.push(reason);
+        }
+    }
+    reasons.iter().for_each(|reason| screen.prose(reason, 2, Paint::Faint));
     let whole = BlockedTotals {
         blocked_ns: figures.blocked_ns,
         explained_share: None,

@@ -208,6 +208,10 @@ fn draw(row: &ChainRow, screen: &mut Screen<'_>) {
             }
         };
         screen.prose(&text, 2, Paint::Plain);
+        if let Some(work) = &step.work {
+            let text = format!("{}: {}", work.kind.word(), escape(&work.reason, &style));
+            screen.prose(&text, 6, Paint::Faint);
+        }
         user_stack(step, screen);
     }
     screen.prose(&format!("which waited for {}", end(row, &style)), 2, Paint::Plain);

@@ -34,12 +34,14 @@ pub(crate) fn summary(
     let (devices, idle_devices) = report.devices(&rows);
     let (samples, ledger) = (all.samples.series(window, names), all.waits.ledger(names));
     let patterns = report.patterns(&rows, &samples);
+    let work = all.work.finish(names);
     Summary {
         watch: report.watch(&counted, whole),
         losses: environment.losses.clone(),
         identities: rows.identities(&samples, ledger.as_ref()),
         ledger,
-        chains: all.chains.chains(&environment.architecture, names),
+        chains: all.chains.chains(&environment.architecture, &work, names),
+        work,
         blame: None,
         activity: all.files.activity(names),
         samples,

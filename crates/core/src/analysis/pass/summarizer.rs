@@ -19,6 +19,7 @@ use crate::analysis::tables::series::SampleTally;
 use crate::analysis::waits::blame::BlameTally;
 use crate::analysis::waits::chains;
 use crate::analysis::waits::ledger::LedgerTally;
+use crate::analysis::waits::work::WorkTally;
 use crate::model::{Environment, Name, Names, Request, RequestPart};
 use crate::source::Batch;
 use rustc_hash::FxHashMap;
@@ -43,6 +44,7 @@ pub struct Summarizer {
     pub(super) files: files::ActivityTally,
     pub(super) patterns: patterns::PatternTally,
     pub(super) samples: SampleTally,
+    pub(super) work: WorkTally,
     /// Numbers requests in the order in which they are charged.
     pub(super) sequence: u64,
     /// When the watch began, or 0 if its source knows it only at the end.
@@ -96,6 +98,7 @@ impl Summarizer {
             files: files::ActivityTally::default(),
             patterns: patterns::PatternTally::default(),
             samples: SampleTally::default(),
+            work: WorkTally::default(),
             sequence: 0,
             start_ns: environment.start_ns,
             latest_ns: 0,
@@ -153,6 +156,7 @@ impl Summarizer {
             }
         }
         self.samples.add(batch, names);
+        self.work.add(batch, names);
         for (request, parts) in batch.requests_with_parts() {
             let slot = self.device(request);
             self.charger().add(request, parts, slot, names);

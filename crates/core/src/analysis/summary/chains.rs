@@ -2,6 +2,7 @@
 //!
 //! What does not belong here: how chains are merged (`waits::chains`).
 
+use super::Work;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -63,6 +64,8 @@ pub struct ChainStep {
     pub processes: u64,
     /// Its name.
     pub process: String,
+    /// For whom that process works; `None` if it is not known.
+    pub work: Option<Work>,
     /// The file whose lock they slept for, or asked for again and again.
     pub lock: Option<String>,
     /// The threads' name, digits as `*`.

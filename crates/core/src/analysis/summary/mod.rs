@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `device`, `usage` | block devices; usage by process, file, container, origin and code path |
 //! | `ledger`, `chains`, `blame` | where threads waited, for whom, and behind whose requests |
+//! | `work` | for whom processes work |
 //! | `series`, `files`, `writers` | counters over time; file activity; who writes |
 //! | `breakdown` | what is behind a line |
 //! | [`patterns`] | patterns of a load, for the diagnosis |
@@ -29,6 +30,7 @@ pub mod path_patterns;
 pub mod patterns;
 mod series;
 mod usage;
+mod work;
 mod writers;
 
 pub use axes::{ByDirection, ByInterval, Direction, Interval};
@@ -46,6 +48,7 @@ pub use ledger::{ClassRow, Ledger, LedgerWaiter, ProcessLedger, ProgramWaiter};
 pub use measure::Measure;
 pub use series::{Samples, Series};
 pub use usage::*;
+pub use work::{Work, WorkKind};
 pub use writers::{AskedCalls, AskedRow, MovedRow, Writers};
 
 use crate::model::Losses;
@@ -66,6 +69,8 @@ pub struct Summary {
     pub ledger: Option<Ledger>,
     /// Wait chains; `None` if there were none.
     pub chains: Option<ChainReport>,
+    /// For whom processes work, by their number; of those of which it is known.
+    pub work: BTreeMap<u32, Work>,
     /// Blame; `None` if the source has no waits, or not all requests.
     pub blame: Option<BlameSummary>,
     /// The counters of the machine.

@@ -3,11 +3,12 @@
 //! What does not belong here: how the threads of a chain are found ([`super::recent_waits`]).
 
 use super::locks::{folded, is_idle, is_idle_thread};
-use crate::analysis::summary::{ChainReport, ChainRow, ChainStep};
+use crate::analysis::summary::{ChainReport, ChainRow, ChainStep, Work};
 use crate::analysis::sums::own_io::is_own_name;
 use crate::bounded_map::CappedMap;
 use crate::model::{KnownBy, Name, Names, Stack, WaitChain, WaitClass};
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::BTreeMap;
 
 /// Maximum number of distinct wait chains; further ones are aggregated with others of the same kind
 /// of end.
@@ -172,7 +173,12 @@ impl ChainTally {
 
     /// The chains; `None` if there were none. A process that waits for its child is not a victim: a
     /// shell waits for all of its commands. Nor is a thread that waits for work.
-    pub fn chains(&self, architecture: &str, names: &Names) -> Option<ChainReport> {
+    pub fn chains(
+        &self,
+        architecture: &str,
+        work: &BTreeMap<u32, Work>,
+        names: &Names,
+    ) -> Option<ChainReport> {
         let mut all: Vec<(&ChainKey, &ChainAccount)> = self
             .chains
             .iter()
@@ -198,7 +204,7 @@ impl ChainTally {
         Some(ChainReport {
             time_ns: time_ns.saturating_add(self.further.time_ns),
             threads: threads.len() as u64,
-            rows: listed.map(|(key, account)| self.row(key, account, names)).collect(),
+            rows: listed.map(|(key, account)| self.row(key, account, work, names)).collect(),
             further_ns: sum_of(further).saturating_add(self.further.time_ns),
         })
     }
@@ -214,15 +220,23 @@ impl ChainTally {
         key.hops.iter().map(hop).chain([end]).collect()
     }
 
-    fn row(&self, key: &ChainKey, account: &ChainAccount, names: &Names) -> ChainRow {
+    fn row(
+        &self,
+        key: &ChainKey,
+        account: &ChainAccount,
+        work: &BTreeMap<u32, Work>,
+        names: &Names,
+    ) -> ChainRow {
         let steps = key.hops.iter().enumerate().map(|(place, hop)| {
             let most = account.stacks.get(place).and_then(most);
             let stack = most.and_then(|id| self.frames.get(&(id, true)));
             let threads = account.threads.get(place);
             let processes = account.processes.get(place);
+            let pid = processes.and_then(self::most).map_or(0, |pid| pid as u32);
             ChainStep {
                 known_by: hop.known_by.map(KnownBy::word),
-                pid: processes.and_then(self::most).map_or(0, |pid| pid as u32),
+                pid,
+                work: work.get(&pid).cloned(),
                 processes: processes.map_or(0, |processes| processes.len() as u64),
                 lock: hop.lock.map(|lock| names.get(lock).to_owned()),
                 thread: match text(hop.process, names) {

@@ -2,11 +2,12 @@
 //!
 //! What does not belong here: the ledger of a whole watch (see [`super::ledger`]).
 
-use crate::analysis::summary::Measure;
+use crate::analysis::summary::{Measure, Work};
 use crate::analysis::sums::own_io::is_own_name;
 use crate::analysis::sums::row_consumers::Pass;
 use crate::analysis::sums::stacks::telling;
 use crate::analysis::sums::wait_parts::parts_of;
+use crate::analysis::waits::work::WorkTally;
 use crate::bounded_map::CappedMap;
 use crate::model::{Environment, Name, Names, Wait, WaitClass};
 use crate::source::Batch;
@@ -53,6 +54,7 @@ pub struct WaitGroups {
     /// At its limit the others are groups of it, too, one for each class.
     sums: FxHashMap<(WaitGroupKey, WaitClass), Measure>,
     stacks: CappedMap<u64, Box<[Name]>, MOST_STACKS>,
+    work: WorkTally,
     blocked_ns: u64,
     kernel_threads_ns: u64,
     censored: u64,
@@ -95,6 +97,8 @@ pub struct BlockedGroup {
     pub waits: u64,
     /// Its longest share of one wait, nanoseconds.
     pub longest_ns: u64,
+    /// For whom the process works; `None` if it is not known, or processes are not distinguished.
+    pub work: Option<Work>,
 }
 
 impl WaitGroups {
@@ -104,6 +108,7 @@ impl WaitGroups {
             by,
             sums: FxHashMap::default(),
             stacks: CappedMap::default(),
+            work: WorkTally::default(),
             blocked_ns: 0,
             kernel_threads_ns: 0,
             censored: 0,
@@ -164,6 +169,9 @@ impl Pass for WaitGroups {
                 self.stacks.or_insert_with(stack.stack_id, || telling(stack, names));
             }
         }
+        if self.by == GroupWaitsBy::Process {
+            self.work.add(batch, names);
+        }
         // As in the ledger.
         let others = batch.waits.iter().filter(|wait| !is_own_name(wait.process, names));
         others.for_each(|wait| self.add_wait(wait));
@@ -177,6 +185,7 @@ impl Pass for WaitGroups {
             let group = (class.word(), pid, name, *key == WaitGroupKey::Others);
             alike.entry(group).or_default().add(sum);
         }
+        let work = self.work.finish(names);
         let mut groups: Vec<BlockedGroup> = alike
             .into_iter()
             .map(|((class, pid, name, is_others), sum)| BlockedGroup {
@@ -188,6 +197,7 @@ impl Pass for WaitGroups {
                 time_share: sum.time_ns as f64 / self.blocked_ns.max(1) as f64,
                 waits: sum.count,
                 longest_ns: sum.longest_ns,
+                work: pid.and_then(|pid| work.get(&pid)).cloned(),
             })
             .collect();
         let order = |blocked_group: &BlockedGroup| {

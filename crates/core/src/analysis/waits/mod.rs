@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`class`] | kernel functions and the wait class of each |
 //! | [`split`] | a wait's time over the stages of its requests |
+//! | [`work`] | whether anybody waits for what a process does |
 //! | [`recent_waits`] | recent waits of each thread, for threads that waited for it |
 //! | [`chains`] | wait chains, merged |
 //! | [`groups`] | the same by process, file or code path |
@@ -23,3 +24,4 @@ pub mod locks;
 
 pub mod recent_waits;
 pub mod split;
+pub mod work;
