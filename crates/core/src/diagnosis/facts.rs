@@ -18,6 +18,7 @@ pub mod beside;
 pub mod calls;
 mod gain;
 pub mod health;
+mod kinds;
 mod memory;
 pub mod moment;
 mod near;

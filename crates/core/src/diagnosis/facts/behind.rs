@@ -1,7 +1,7 @@
 //! Programs that made others wait: processes of one name in one container are one program.
 
 use super::{Facts, Waited};
-use crate::diagnosis::{programs, words};
+use crate::diagnosis::words;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A program of this machine that others wait behind.
@@ -33,7 +33,8 @@ impl<'a> Facts<'a> {
                 let Some(process) = behind.process.as_deref() else { continue };
                 let program = (process, self.container_of(behind.pid, process));
                 let counts = behind.origin.is_some_and(|origin| origins.contains(&origin));
-                let is_harm = is_other(program, own) && !programs::yields_to(own.0, process);
+                let yields = self.yields_to((waiter.pid, own.0), (behind.pid, process));
+                let is_harm = is_other(program, own) && !yields;
                 if !counts || !is_harm {
                     continue;
                 }

@@ -121,7 +121,9 @@ impl Facts<'_> {
         let role =
             group.file.as_deref().and_then(|file| programs::role_of(Some(&group.process), file));
         let is_own_work = role == Some(FileRole::Snapshot);
-        (programs::is_maintenance(&group.process) || is_own_work) && !self.is_waited_for(group.pid)
+        let is_named = programs::is_maintenance(&group.process) || is_own_work;
+        let is = is_named || self.is_seen_in_background(group.pid);
+        is && !self.is_waited_for(group.pid)
     }
 
     /// Returns the process that dumps a database through this one, and what to do about it, if it

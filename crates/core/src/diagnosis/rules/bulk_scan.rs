@@ -42,7 +42,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     clear_if(facts.rotates(device) && scan.row.usage.time_share < MOST)?;
     let name = &device.device;
     let others = facts.waits(|group| {
-        group.device.as_deref() == Some(name) && scan.holds_up(group.pid, &group.process)
+        group.device.as_deref() == Some(name) && scan.holds_up(facts, group.pid, &group.process)
     });
     let share = scan.row.usage.time_share;
     let (behind_ns, victim) = behind(facts, &scan, &others);
@@ -125,8 +125,10 @@ impl BulkReader {
     }
 
     /// Whether a process is another one, and has a reason not to wait for it.
-    fn holds_up(&self, pid: u32, process: &str) -> bool {
-        !self.is_own(pid, process) && !programs::yields_to(process, &self.row.subject.process)
+    fn holds_up(&self, facts: &Facts<'_>, pid: u32, process: &str) -> bool {
+        let subject = &self.row.subject;
+        !self.is_own(pid, process)
+            && !facts.yields_to((Some(pid), process), (subject.pid, &subject.process))
     }
 }
 
@@ -140,7 +142,7 @@ fn behind(facts: &Facts<'_>, scan: &BulkReader, others: &Waited<'_>) -> (u64, St
     };
     let (mut sum, mut most, mut victim) = (0, 0, words::who(&others.subject()));
     for waiter in &blame.waiters {
-        if !scan.holds_up(waiter.pid.unwrap_or(0), &waiter.process) {
+        if !scan.holds_up(facts, waiter.pid.unwrap_or(0), &waiter.process) {
             continue;
         }
         let is_scan = |it: &&summary::BehindRow| {
