@@ -80,6 +80,7 @@ static __always_inline void take_thread(struct wire_thread *thread, u32 tid)
 	thread->awake_ns = 0;
 	thread->storage_ns = 0;
 	thread->hidden_ns = 0;
+	thread->slack_ns = 0;
 	thread->told_ns = 0;
 }
 
@@ -204,6 +205,7 @@ static __always_inline void note_slack(struct wire_thread *thread, struct task_s
 	if (!thread->storage_ns || of_waker->awake_ns > since || READ(waker, tgid) != task->tgid)
 		return;
 	thread->hidden_ns += thread->storage_ns;
+	thread->slack_ns += now - since;
 	if (now - thread->told_ns < SLACK_EVERY_NS)
 		return;
 	/* Not in the initializer: that would be a constant in a section of its own. */
@@ -212,9 +214,11 @@ static __always_inline void note_slack(struct wire_thread *thread, struct task_s
 	slack.tid = task->pid;
 	slack.time_ns = now;
 	slack.hidden_ns = thread->hidden_ns;
+	slack.slept_ns = thread->slack_ns;
 	see_task(number_of(task), ROOM_SUBMIT);
 	emit(&slack, sizeof(slack), COUNT_RING_FULL_WAIT);
 	thread->hidden_ns = 0;
+	thread->slack_ns = 0;
 	thread->told_ns = now;
 }
 

@@ -31,6 +31,7 @@ struct wire_slack {
 	unsigned int last_padding;
 	unsigned long long time_ns;
 	unsigned long long hidden_ns;
+	unsigned long long slept_ns; /* those sleeps */
 };
 
 /* What a thread sleeps in, of which only a few words are kept. */
@@ -71,6 +72,7 @@ struct wire_thread {
 	unsigned long long storage_ns; /* its waits for storage since then */
 	unsigned long long
 		hidden_ns;	    /* those that a sleep followed, not sent yet; see wire_slack */
+	unsigned long long slack_ns; /* these sleeps */
 	unsigned long long told_ns; /* when it was sent last */
 };
 

@@ -240,6 +240,8 @@ metrics! {
         HiddenWait = "waits.hidden_ns" Counter Nanoseconds
             "Its threads' waits for storage after which they slept for another thread of it that \
              worked all the while: without them the process would not have been faster.";
+        SleptForOwn = "waits.slept_for_own_ns" Counter Nanoseconds
+            "How long its threads slept for another thread of it after these waits.";
         WorkClients = "work.clients" Gauge Count
             "Its sockets that listen, and the connections that it has accepted.";
         WorkPeers = "work.peers" Gauge Count

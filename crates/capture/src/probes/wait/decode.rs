@@ -32,8 +32,9 @@ pub struct WaitDecoder {
     undecided: Undecided,
     cpu_waits: CpuWaits,
     last_id: u64,
-    /// Waits for storage without which each process would not have been faster, nanoseconds.
-    hidden_ns: RestartingMap<u32, u64, MOST_HIDDEN>,
+    /// Waits for storage without which each process would not have been faster, and the sleeps for
+    /// its own threads that followed them, nanoseconds.
+    slack: RestartingMap<u32, (u64, u64), MOST_HIDDEN>,
 }
 
 /// Processes whose hidden waits are added up.
@@ -127,7 +128,7 @@ impl WaitDecoder {
         Some(())
     }
 
-    /// Adds a `wire_slack` to the counter of its process.
+    /// Adds a `wire_slack` to the counters of its process.
     pub fn slack(&mut self, bytes: &[u8], cx: &mut DecodeContext<'_>) -> Option<()> {
         let (slack, _) = wire_slack::read_from_prefix(bytes).ok()?;
         let process = cx.known.tasks.thread(slack.tid).map(|task| task.process);
@@ -135,15 +136,19 @@ impl WaitDecoder {
             return Some(());
         };
         let subject = cx.out.names.intern(&process_subject(slack.tgid, &process));
-        let metric = cx.out.names.intern(Metric::HiddenWait.info().word);
-        let before_ns = self.hidden_ns.get(&slack.tgid).copied();
-        let sum_ns = before_ns.unwrap_or(0).saturating_add(slack.hidden_ns);
-        self.hidden_ns.insert(slack.tgid, sum_ns);
+        let before = self.slack.get(&slack.tgid).copied();
+        let (hidden_ns, slept_ns) = before.unwrap_or_default();
+        let sums =
+            (hidden_ns.saturating_add(slack.hidden_ns), slept_ns.saturating_add(slack.slept_ns));
+        self.slack.insert(slack.tgid, sums);
         // A counter shows by its change.
-        let first = before_ns.is_none().then_some((slack.time_ns.saturating_sub(1), 0));
-        for (time_ns, value) in first.into_iter().chain([(slack.time_ns, sum_ns)]) {
-            let (scope, value) = (Scope::Process, value as f64);
-            cx.out.batch.samples.push(Sample { time_ns, scope, subject, metric, value });
+        let first = before.is_none().then_some((slack.time_ns.saturating_sub(1), (0, 0)));
+        for (time_ns, sums) in first.into_iter().chain([(slack.time_ns, sums)]) {
+            for (metric, value) in [(Metric::HiddenWait, sums.0), (Metric::SleptForOwn, sums.1)] {
+                let metric = cx.out.names.intern(metric.info().word);
+                let (scope, value) = (Scope::Process, value as f64);
+                cx.out.batch.samples.push(Sample { time_ns, scope, subject, metric, value });
+            }
         }
         Some(())
     }

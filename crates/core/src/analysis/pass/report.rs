@@ -83,7 +83,8 @@ impl Reporter<'_> {
             }
         };
         let stacks = &self.all.charged.stacks;
-        self.all.patterns.finish(self.names, stacks, self.window.end_ns, device)
+        let found = self.all.patterns.finish(self.names, stacks, self.window.end_ns, device);
+        Patterns { awaited: self.all.critical.finish(), ..found }
     }
 
     fn breakdown(&self, rows: &RowMaker) -> Option<Breakdown> {

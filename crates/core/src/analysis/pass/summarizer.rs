@@ -18,6 +18,7 @@ use crate::analysis::tables::files;
 use crate::analysis::tables::series::SampleTally;
 use crate::analysis::waits::blame::BlameTally;
 use crate::analysis::waits::chains;
+use crate::analysis::waits::critical::CriticalTally;
 use crate::analysis::waits::ledger::LedgerTally;
 use crate::analysis::waits::work::WorkTally;
 use crate::model::{Environment, Name, Names, Request, RequestPart};
@@ -45,6 +46,7 @@ pub struct Summarizer {
     pub(super) patterns: patterns::PatternTally,
     pub(super) samples: SampleTally,
     pub(super) work: WorkTally,
+    pub(super) critical: CriticalTally,
     /// Numbers requests in the order in which they are charged.
     pub(super) sequence: u64,
     /// When the watch began, or 0 if its source knows it only at the end.
@@ -99,6 +101,7 @@ impl Summarizer {
             patterns: patterns::PatternTally::default(),
             samples: SampleTally::default(),
             work: WorkTally::default(),
+            critical: CriticalTally::default(),
             sequence: 0,
             start_ns: environment.start_ns,
             latest_ns: 0,
@@ -157,6 +160,7 @@ impl Summarizer {
         }
         self.samples.add(batch, names);
         self.work.add(batch, names);
+        self.critical.add(batch);
         for (request, parts) in batch.requests_with_parts() {
             let slot = self.device(request);
             self.charger().add(request, parts, slot, names);

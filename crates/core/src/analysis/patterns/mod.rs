@@ -119,6 +119,13 @@ impl PatternTally {
         let (waits, wait_stacks) = self.waits.programs(names, stacks);
         let (kernel_waits, kernel_wait_stacks) = self.waits.kernel(names, stacks);
         let devices = devices.collect();
-        Patterns { devices, waits, wait_stacks, kernel_waits, kernel_wait_stacks }
+        Patterns {
+            devices,
+            waits,
+            wait_stacks,
+            kernel_waits,
+            kernel_wait_stacks,
+            awaited: Vec::new(),
+        }
     }
 }

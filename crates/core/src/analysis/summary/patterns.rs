@@ -15,10 +15,30 @@ pub struct Patterns {
     pub waits: Vec<WaitGroup>,
     /// The same waits by kernel stack, longest first; at most [`WAIT_STACKS`].
     pub wait_stacks: Vec<WaitStack>,
+    /// Threads that wait for storage, and for which another thread of their process sleeps.
+    pub awaited: Vec<AwaitedThread>,
     /// Waits of the kernel's own threads, longest first: not part of the blocked time of programs.
     pub kernel_waits: Vec<WaitGroup>,
     /// The same by kernel stack, longest first.
     pub kernel_wait_stacks: Vec<WaitStack>,
+}
+
+/// The thread of a process that waits for storage longest, and the thread of it that sleeps for that
+/// one longest.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AwaitedThread {
+    /// The process.
+    pub pid: u32,
+    /// How long the first one waits for storage, nanoseconds.
+    pub waited_ns: u64,
+    /// The part of it in which the other one slept for it, nanoseconds.
+    pub reached_ns: u64,
+    /// How often that one slept for it.
+    pub sleeps: u64,
+    /// From the first of these sleeps to the end of the last, nanoseconds.
+    pub span_ns: u64,
+    /// The longest time between two of them, nanoseconds.
+    pub longest_apart_ns: u64,
 }
 
 /// The patterns of one device.

@@ -8,6 +8,7 @@
 //! | [`work`] | whether anybody waits for what a process does |
 //! | [`recent_waits`] | recent waits of each thread, for threads that waited for it |
 //! | [`chains`] | wait chains, merged |
+//! | [`critical`] | how much of a thread's waits its process waits for |
 //! | [`graph`] | who waited for whom when, handed on to the last one |
 //! | [`groups`] | the same by process, file or code path |
 //! | [`locks`] | functions of programs that wait for a lock |
@@ -19,6 +20,7 @@
 pub mod blame;
 pub mod chains;
 pub mod class;
+pub mod critical;
 pub mod graph;
 pub mod groups;
 pub mod ledger;

@@ -194,11 +194,14 @@ fn held_up(facts: &Facts<'_>, group: &group::GroupedWaits<'_>) -> Option<String>
         share if share < 1.0 => format!("{} of the time", super::words::percent(share)),
         share => format!("with {} threads at a time", super::words::number(share)),
     };
+    let first = program.waited.groups.first();
+    let not_helped = first.and_then(|group| facts.not_helped(group));
     Some(format!(
-        "{} waits {how_long} in {call}, {} each: bounded by {}.",
+        "{} waits {how_long} in {call}, {} each: bounded by {}{}.",
         program.process,
         super::words::time(program.waited.mean_ns()),
         bound.by,
+        not_helped.map(|why| format!("; {why}")).unwrap_or_default(),
     ))
 }
 

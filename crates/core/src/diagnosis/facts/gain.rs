@@ -6,6 +6,8 @@
 use super::Facts;
 use super::thresholds::MOST;
 use crate::analysis::summary::patterns::WaitGroup;
+use crate::analysis::summary::{Work, WorkKind};
+use crate::diagnosis::words;
 use crate::model::Metric;
 use crate::model::metric::process_of;
 use schemars::JsonSchema;
@@ -18,6 +20,12 @@ const ONE_THREAD: f64 = 0.8;
 /// The share of a process's waits for which its other threads wait, from which it is held up by
 /// them whatever follows. Chosen.
 const WAITED_FOR: f64 = 0.1;
+
+/// The longest time between two sleeps of a thread for the one that waits for storage, as a share of
+/// the watch, for the two to work in rounds. Chosen: ten rounds at least.
+const APART: f64 = 0.1;
+/// The most that one gains from a faster device for which that is nothing. Chosen.
+const NOTHING: f64 = 0.1;
 
 /// The least sleeps of threads that wait for a process again and again: one that waits until
 /// another thread ends sleeps once. Chosen.
@@ -75,6 +83,9 @@ impl Facts<'_> {
         let series = self.summary().samples.of(Metric::HiddenWait).iter();
         let own = series.filter(|it| process_of(&it.subject).is_some_and(|it| it.0 == pid));
         let hidden_ns: f64 = own.filter_map(|series| series.change).sum();
+        if let Some(share) = self.critical_share(pid) {
+            return share;
+        }
         if hidden_ns <= 0.0 {
             return 1.0;
         }
@@ -84,6 +95,41 @@ impl Facts<'_> {
             return 1.0;
         }
         1.0 - hidden
+    }
+
+    /// Returns the share of a process's waits for storage that is on its critical path: in which a
+    /// thread slept that works in rounds with the one that waits. `None` if no two threads do, or
+    /// if the process works for clients, each of which waits for a thread of its own.
+    fn critical_share(&self, pid: u32) -> Option<f64> {
+        let is_serving = |work: &Work| work.kind == WorkKind::Serving;
+        if self.summary().work.get(&pid).is_some_and(is_serving) {
+            return None;
+        }
+        let awaited = &self.summary().patterns.awaited;
+        let thread = awaited.iter().find(|thread| thread.pid == pid)?;
+        let watch_ns = self.duration_ns() as f64;
+        let are_rounds = thread.sleeps >= ROUNDS
+            && thread.longest_apart_ns as f64 <= APART * watch_ns
+            && thread.span_ns as f64 >= (1.0 - 2.0 * APART) * watch_ns;
+        are_rounds.then(|| (thread.reached_ns as f64 / thread.waited_ns.max(1) as f64).min(1.0))
+    }
+
+    /// Returns why a faster device would not help the program of these waits, as half a sentence;
+    /// `None` if it would.
+    pub fn not_helped(&self, group: &WaitGroup) -> Option<String> {
+        if self.gained_share(group) >= NOTHING {
+            return None;
+        }
+        let series = self.summary().samples.of(Metric::SleptForOwn).iter();
+        let own = series.filter(|it| process_of(&it.subject).is_some_and(|it| it.0 == group.pid));
+        let slept_ns: f64 = own.filter_map(|series| series.change).sum();
+        let long = match slept_ns > 0.0 {
+            true => {
+                format!(" {} of {}", words::time(slept_ns), words::time(self.duration_ns() as f64))
+            }
+            false => String::new(),
+        };
+        Some(format!("a faster disk would not help: its threads wait for each other{long}"))
     }
 
     /// Returns the longest that a thread of a process waits for its other threads, while those wait
@@ -106,7 +152,7 @@ mod tests {
     use crate::diagnosis::facts::Facts;
     use crate::model::metric::process_subject;
     use crate::model::{Metric, WaitClass};
-    use crate::script::Script;
+    use crate::script::{START_NS, Script};
 
     const MS: u64 = 1_000_000;
 
@@ -138,6 +184,61 @@ mod tests {
         assert!(gained(6000, 1) < 0.01, "a thread that waits for its end");
         assert_eq!(gained(0, 0), 1.0);
         assert_eq!(gained(1000, 0), 1.0);
+    }
+
+    /// The share that a process gains which reads for `read` ms in each round of the watch, while
+    /// another thread of it computes for `work` ms and then sleeps for it; `before` changes what
+    /// was seen.
+    fn in_rounds(read: u64, work: u64, before: impl Fn(&mut Script)) -> f64 {
+        let mut script = Script::new(10);
+        for index in 0..10_000 / read {
+            script.wait((1, "db"), WaitClass::PageRead, read * MS, read * MS, 0);
+            let at = START_NS + index * read * MS;
+            script.batch.waits.last_mut().unwrap().start_ns = at;
+            script.chain(&[(2, "db"), (1, "db")], (read - work) * MS, (read - work) * MS);
+            let from = script.batch.wait_chains.len() - 2;
+            script.batch.wait_chains[from..].iter_mut().for_each(|row| {
+                row.start_ns = at + work * MS;
+            });
+        }
+        before(&mut script);
+        let summary = script.summary();
+        Facts::new(&summary).gained_share(&summary.patterns.waits[0])
+    }
+
+    /// Two threads meet at a barrier in each round: one reads, the other computes.
+    #[test]
+    fn at_a_barrier_the_one_that_is_last_counts() {
+        assert!((in_rounds(17, 4, |_| {}) - 13.0 / 17.0).abs() < 0.01);
+        assert!((in_rounds(23, 18, |_| {}) - 5.0 / 23.0).abs() < 0.01);
+        // Where the reader is first it sleeps afterwards: all of its waits are hidden.
+        assert!(gained(6000, 0) < 0.01);
+    }
+
+    #[test]
+    fn clients_wait_for_a_thread_of_their_own() {
+        let serving = |script: &mut Script| {
+            script.sample(1, Metric::WorkClients, &process_subject(1, "db"), 1.0);
+        };
+        assert_eq!(in_rounds(17, 16, serving), 1.0);
+        let seldom = |script: &mut Script| script.batch.wait_chains.truncate(2 * 20);
+        assert_eq!(in_rounds(17, 16, seldom), 1.0, "the other thread did something else");
+    }
+
+    #[test]
+    fn it_is_said_why_a_faster_disk_would_not_help() {
+        let mut script = Script::new(10);
+        script.wait((1, "db"), WaitClass::PageRead, 2000 * MS, 2000 * MS, 0);
+        let subject = process_subject(1, "db");
+        for (at, hidden, slept) in [(0, 0, 0), (MS, 2000, 8000)] {
+            script.sample(at, Metric::HiddenWait, &subject, (hidden * MS) as f64);
+            script.sample(at, Metric::SleptForOwn, &subject, (slept * MS) as f64);
+        }
+        let summary = script.summary();
+        let said = Facts::new(&summary).not_helped(&summary.patterns.waits[0]).unwrap();
+        let expected = "a faster disk would not help: its threads wait for each other 8.00 s of \
+                        10.0 s";
+        assert_eq!(said, expected);
     }
 
     /// Whether a program that syncs a hundred times, for a part of each 100 ms, has its own pace;

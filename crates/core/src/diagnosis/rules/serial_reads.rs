@@ -28,9 +28,6 @@ const ALONE: f64 = 1.15;
 /// The functions of direct I/O.
 const DIRECT: &[&str] = &["iomap_dio_rw", "__iomap_dio_rw", "blkdev_direct_IO", "btrfs_direct_*"];
 
-/// The share of its waits below which a program gains nothing without them. Chosen.
-const NOTHING: f64 = 0.1;
-
 rule!(
     "serial-reads",
     "serial reads",
@@ -150,13 +147,8 @@ impl SerialRequests<'_> {
         // A copy in small blocks is slow because of them.
         let is_small = requests.average_bytes.unwrap_or(0.0) < SMALL_READ;
         let is_copy = requests.sequential_share.unwrap_or(0.0) >= SEQUENTIAL && !is_small;
-        let gained = self.waited.groups.first().map_or(1.0, |group| facts.gained_share(group));
-        let but = match gained < NOTHING {
-            true => {
-                "; a faster device would gain nothing: it then waits for other threads of its own"
-            }
-            false => "",
-        };
+        let not_helped = self.waited.groups.first().and_then(|group| facts.not_helped(group));
+        let but = not_helped.map(|why| format!("; {why}")).unwrap_or_default();
         let sentence = format!(
             "{} {word}s one block at a time {} {name}: each takes {}, so {} per second is the \
              maximum{but}",
