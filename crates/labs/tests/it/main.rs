@@ -28,6 +28,7 @@ mod direct;
 mod documents;
 mod files;
 mod filters;
+mod gains;
 mod guests;
 mod hostile;
 mod hung;
@@ -96,6 +97,7 @@ fn main() {
         classes::tests(),
         files::tests(),
         chains::tests(),
+        gains::tests(),
         blame::tests(),
         diff::tests(),
         bad_captures::tests(),
