@@ -22,6 +22,8 @@ pub(super) const ALL: &[KnownProgram] = &[
             evenly; put log.dirs on their own devices",
         Reads: "Kafka: lagging consumers read from the disk: provide more page cache, start fewer \
             consumers at the earliest offset at once",
+        Pool: "Kafka: raise num.io.threads (8 by default) to the number of requests that it should \
+            read for at once",
     },
     program! {
         "Elasticsearch/OpenSearch": ["elasticsearch*", "opensearch*"],
