@@ -55,9 +55,15 @@ fn compared(program: &Path, read_ms: u64, work_ms: u64) -> Result<(f64, f64, Str
     let scratch = Scratch::new()?;
     let device = ServedDevice::new(&scratch, 64 * MIB)?;
     device.hand().latency(Duration::from_millis(read_ms));
+    let chrt = command::find("chrt")?;
     let run = |file: &Path, seconds: u64| {
-        let mut run = Command::new(program);
-        run.arg(file).arg(work_ms.to_string()).arg(seconds.to_string());
+        // Ahead of all that is not real time: a wait for a CPU is no work.
+        let mut run = Command::new(&chrt);
+        run.args(["--fifo", "1"])
+            .arg(program)
+            .arg(file)
+            .arg(work_ms.to_string())
+            .arg(seconds.to_string());
         run
     };
     let mut slow = run(device.path(), WATCHED + AROUND);
