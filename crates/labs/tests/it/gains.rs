@@ -3,7 +3,7 @@
 
 use crate::chains::compiled_once;
 use crate::support::{finish, iowhy, printed, trial_alone};
-use iowhy_labs::devices::{BlockDevice, ServedDevice};
+use iowhy_labs::devices::{BlockDevice, FileSystemKind, LabFileSystem, ServedDevice};
 use iowhy_labs::error::Context;
 use iowhy_labs::scratch::Scratch;
 use iowhy_labs::{LabError, Result, command, machine};
@@ -27,21 +27,75 @@ pub fn tests() -> Vec<Trial> {
         trial_alone("gains::a_reader_that_waits_for_the_worker", || barrier(18, 73)),
         trial_alone("gains::a_worker_that_waits_for_the_reader", || barrier(18, 4)),
         trial_alone("gains::a_worker_that_waits_a_little", || barrier(24, 16)),
+        trial_alone("gains::commits_of_sqlite", || python(COMMITS, 2)),
     ]
+}
+
+/// Commits of single rows by SQLite, in the folder $1 for $2 seconds; prints how many a second.
+const COMMITS: &str = r#"
+import sqlite3, sys, time
+db = sqlite3.connect(sys.argv[1] + "/rows.db")
+db.execute("create table rows (number integer, text text)")
+begun, count = time.monotonic(), 0
+while time.monotonic() - begun < float(sys.argv[2]):
+    db.execute("insert into rows values (?, ?)", (count, "x" * 100))
+    db.commit()
+    count += 1
+print(count / (time.monotonic() - begun))
+"#;
+
+/// A program with a file or a folder that runs for so many seconds and prints its rate.
+type Rated = dyn Fn(&Path, u64) -> Result<Command>;
+
+/// Where it runs at first.
+#[derive(Clone, Copy)]
+enum On {
+    /// On the device itself, past the page cache.
+    Device,
+    /// On a file system of it.
+    FileSystem,
 }
 
 /// Two threads that meet at a barrier, one of which reads for so many milliseconds while the other
 /// works.
 fn barrier(read_ms: u64, work_ms: u64) -> Result<()> {
-    machine::need_bpf()?;
     let program = compiled_once("barrier.c", "meets-barrier")?;
+    let run = move |file: &Path, seconds: u64| {
+        let mut run = ahead()?;
+        run.arg(&program).arg(file).arg(work_ms.to_string()).arg(seconds.to_string());
+        Ok(run)
+    };
+    gains("meets-barrier", read_ms, On::Device, &run)
+}
+
+fn python(program: &'static str, request_ms: u64) -> Result<()> {
+    let run = move |folder: &Path, seconds: u64| {
+        let mut run = ahead()?;
+        run.arg(command::find("python3")?).args(["-c", program]);
+        run.arg(folder).arg(seconds.to_string());
+        Ok(run)
+    };
+    gains("python3", request_ms, On::FileSystem, &run)
+}
+
+/// Ahead of all that is not real time: a wait for a CPU is no work.
+fn ahead() -> Result<Command> {
+    let mut run = Command::new(command::find("chrt")?);
+    run.args(["--fifo", "1"]);
+    Ok(run)
+}
+
+/// What is said that the program would gain is near what it does gain, on a device whose requests
+/// take so many milliseconds.
+fn gains(process: &str, request_ms: u64, on: On, run: &Rated) -> Result<()> {
+    machine::need_bpf()?;
     let mut round = 0;
     loop {
         round += 1;
-        let (predicted, measured, said) = compared(&program, read_ms, work_ms)?;
-        println!("{read_ms} ms beside {work_ms}: {predicted:.2} predicted, {measured:.2} measured");
+        let (predicted, measured, said) = compared(process, request_ms, on, run)?;
+        println!("{process}, {request_ms} ms: {predicted:.2} predicted, {measured:.2} measured");
         let is_near = (predicted - measured).abs() <= NEAR;
-        // Where the worker is last, a faster device is said not to help.
+        // Where nothing is gained, a faster device is said not to help.
         let is_said = measured > NEAR || said.contains("a faster disk would not help");
         if is_near && is_said {
             return Ok(());
@@ -51,35 +105,36 @@ fn barrier(read_ms: u64, work_ms: u64) -> Result<()> {
 }
 
 /// What is predicted and what is measured, as shares of the program's time, and what iowhy says.
-fn compared(program: &Path, read_ms: u64, work_ms: u64) -> Result<(f64, f64, String)> {
+fn compared(process: &str, request_ms: u64, on: On, run: &Rated) -> Result<(f64, f64, String)> {
     let scratch = Scratch::new()?;
-    let device = ServedDevice::new(&scratch, 64 * MIB)?;
-    device.hand().latency(Duration::from_millis(read_ms));
-    let chrt = command::find("chrt")?;
-    let run = |file: &Path, seconds: u64| {
-        // Ahead of all that is not real time: a wait for a CPU is no work.
-        let mut run = Command::new(&chrt);
-        run.args(["--fifo", "1"])
-            .arg(program)
-            .arg(file)
-            .arg(work_ms.to_string())
-            .arg(seconds.to_string());
-        run
+    let device = ServedDevice::new(&scratch, 96 * MIB)?;
+    let (name, hand) = (device.name().to_owned(), device.hand());
+    let (at, fast_at) = (device.path().to_owned(), scratch.memory()?);
+    let (_kept, at, fast_at) = match on {
+        On::Device => {
+            let file = fast_at.join("file");
+            std::fs::write(&file, vec![1; MIB as usize]).context(|| "write a file".to_owned())?;
+            (Err(device), at, file)
+        }
+        On::FileSystem => {
+            let disk = LabFileSystem::new(&scratch, device, FileSystemKind::Ext4)?;
+            let at = disk.path().to_owned();
+            (Ok(disk), at, fast_at)
+        }
     };
-    let mut slow = run(device.path(), WATCHED + AROUND);
+    hand.latency(Duration::from_millis(request_ms));
+    let mut slow = run(&at, WATCHED + AROUND)?;
     let slow = slow.stdout(Stdio::piped()).spawn().context(|| "start the program".to_owned())?;
-    std::thread::sleep(Duration::from_secs(1));
+    std::thread::sleep(Duration::from_secs(2));
     let watched = WATCHED.to_string();
     let output = scratch.fresh("recording");
-    let mut record = iowhy(["record", "-t", &watched, "-d", device.name(), "-o"])?;
+    let mut record = iowhy(["record", "-t", &watched, "-d", &name, "-o"])?;
     record.arg(&output);
     let result = finish(record)?;
     assert!(result.status.success(), "{}", printed(&result));
     let slow = slow.wait_with_output().context(|| "wait for the program".to_owned())?;
-    let folder = scratch.memory()?;
-    let file = folder.join("file");
-    std::fs::write(&file, vec![1; MIB as usize]).context(|| "write the file".to_owned())?;
-    let fast = command::output_of(run(&file, 4))?;
+    hand.latency(Duration::ZERO);
+    let fast = command::output_of(run(&fast_at, 4)?)?;
     let measured = 1.0 - rate(&String::from_utf8_lossy(&slow.stdout))? / rate(&fast)?;
     let mut report = iowhy(["report", "--json"])?;
     report.arg(&output);
@@ -90,7 +145,7 @@ fn compared(program: &Path, read_ms: u64, work_ms: u64) -> Result<(f64, f64, Str
     let mut predicted: f64 = 0.0;
     for finding in report["findings"].as_array().into_iter().flatten() {
         said.push_str(&format!("\n{}", text(&finding["sentence"])));
-        if text(&finding["gain"]["process"]) == "meets-barrier" {
+        if text(&finding["gain"]["process"]) == process {
             predicted = predicted.max(finding["gain"]["share"].as_f64().unwrap_or(0.0));
         }
     }

@@ -23,8 +23,8 @@ pub struct Patterns {
     pub kernel_wait_stacks: Vec<WaitStack>,
 }
 
-/// The thread of a process that waits for storage longest, and the thread of it that sleeps for that
-/// one longest.
+/// The thread of a process that waits for storage longest, and the thread of it that sleeps longest
+/// for that one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AwaitedThread {
     /// The process.

@@ -55,7 +55,7 @@ impl CriticalTally {
             return;
         }
         if let Some(process) = self.processes.or_default(wait.pid) {
-            process.is_part |= wait.stands_for() > 1;
+            process.is_part |= wait.weight.is_some();
             process.add(wait.tid, wait.start_ns, wait.duration_ns, WaitTarget::Storage);
         }
     }

@@ -1,10 +1,11 @@
 //! Kinds of work: whether anybody waits for what a process does.
 //!
-//! | kind | what was seen |
-//! |---|---|
-//! | serving | sockets that listen or connections that it accepted; a serving process that slept until it went on |
-//! | foreground | it is in the foreground of its terminal; another process waits for its end, or slept until it went on |
-//! | background | none of these, and nobody at the other end of a pipe or a connection; or it was started at a set time |
+//! - *Serving*: it has sockets that listen or connections that it accepted, or a serving process
+//!   slept until it went on.
+//! - *Foreground*: it is in the foreground of its terminal, or another process waits for its end,
+//!   or slept until it went on.
+//! - *Background*: none of these, and nobody at the other end of a pipe or a connection; or it was
+//!   started at a set time.
 //!
 //! What was not recorded is not known: then a process has no kind.
 //!

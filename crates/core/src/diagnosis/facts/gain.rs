@@ -21,8 +21,8 @@ const ONE_THREAD: f64 = 0.8;
 /// them whatever follows. Chosen.
 const WAITED_FOR: f64 = 0.1;
 
-/// The longest time between two sleeps of a thread for the one that waits for storage, as a share of
-/// the watch, for the two to work in rounds. Chosen: ten rounds at least.
+/// The longest time between two sleeps of a thread for the one that waits for storage, as a share
+/// of the watch, for the two to work in rounds. Chosen: ten rounds at least.
 const APART: f64 = 0.1;
 /// The most that one gains from a faster device for which that is nothing. Chosen.
 const NOTHING: f64 = 0.1;
@@ -83,7 +83,7 @@ impl Facts<'_> {
         let series = self.summary().samples.of(Metric::HiddenWait).iter();
         let own = series.filter(|it| process_of(&it.subject).is_some_and(|it| it.0 == pid));
         let hidden_ns: f64 = own.filter_map(|series| series.change).sum();
-        if let Some(share) = self.critical_share(pid) {
+        if let Some(share) = self.critical_share(pid, hidden_ns) {
             return share;
         }
         if hidden_ns <= 0.0 {
@@ -100,7 +100,7 @@ impl Facts<'_> {
     /// Returns the share of a process's waits for storage that is on its critical path: in which a
     /// thread slept that works in rounds with the one that waits. `None` if no two threads do, or
     /// if the process works for clients, each of which waits for a thread of its own.
-    fn critical_share(&self, pid: u32) -> Option<f64> {
+    fn critical_share(&self, pid: u32, hidden_ns: f64) -> Option<f64> {
         let is_serving = |work: &Work| work.kind == WorkKind::Serving;
         if self.summary().work.get(&pid).is_some_and(is_serving) {
             return None;
@@ -108,9 +108,11 @@ impl Facts<'_> {
         let awaited = &self.summary().patterns.awaited;
         let thread = awaited.iter().find(|thread| thread.pid == pid)?;
         let watch_ns = self.duration_ns() as f64;
-        let are_rounds = thread.sleeps >= ROUNDS
-            && thread.longest_apart_ns as f64 <= APART * watch_ns
+        let is_throughout = thread.longest_apart_ns as f64 <= APART * watch_ns
             && thread.span_ns as f64 >= (1.0 - 2.0 * APART) * watch_ns;
+        // Where the one that waits sleeps for the others, too, it depends on whose turn is longer.
+        let is_mutual = hidden_ns >= WAITED_FOR * thread.waited_ns as f64;
+        let are_rounds = thread.sleeps >= ROUNDS && (is_throughout || is_mutual);
         are_rounds.then(|| (thread.reached_ns as f64 / thread.waited_ns.max(1) as f64).min(1.0))
     }
 
@@ -223,6 +225,13 @@ mod tests {
         assert_eq!(in_rounds(17, 16, serving), 1.0);
         let seldom = |script: &mut Script| script.batch.wait_chains.truncate(2 * 20);
         assert_eq!(in_rounds(17, 16, seldom), 1.0, "the other thread did something else");
+        let by_turns = |script: &mut Script| {
+            seldom(script);
+            let subject = process_subject(1, "db");
+            script.sample(0, Metric::HiddenWait, &subject, 0.0);
+            script.sample(MS, Metric::HiddenWait, &subject, (9000 * MS) as f64);
+        };
+        assert!(in_rounds(17, 16, by_turns) < 0.01, "mostly it was the first to be ready");
     }
 
     #[test]

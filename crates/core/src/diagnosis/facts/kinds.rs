@@ -1,4 +1,4 @@
-//! Who works in the background, by what was seen of whoever may wait for it, and by names where
+//! Who works in the background, by what was seen of those that may wait for it, and by names where
 //! nobody looked.
 //!
 //! What does not belong here: how a kind of work is decided (`analysis::waits::work`).
@@ -6,10 +6,12 @@
 use super::Facts;
 use crate::analysis::summary::patterns::WaitGroup;
 use crate::analysis::summary::{Work, WorkKind};
-use crate::diagnosis::finding::WARNING_SHARE;
 use crate::diagnosis::programs;
 use crate::model::Metric;
 use crate::model::metric::process_of;
+
+/// The least share of its own time that a program loses to be held up: as for a warning.
+const HELD_UP: f64 = 0.10;
 
 impl Facts<'_> {
     /// Whether a process was seen to work in the background: one that was started at a set time,
@@ -41,7 +43,7 @@ impl Facts<'_> {
 
     /// Whether a program that somebody waits for loses a tenth of its time.
     fn is_another_held_up(&self) -> bool {
-        let least_ns = (WARNING_SHARE * self.duration_ns() as f64) as u64;
+        let least_ns = (HELD_UP * self.duration_ns() as f64) as u64;
         let is_held_up = |group: &WaitGroup| {
             let is_waited_for = self.work_of(group.pid).is_some_and(Work::is_waited_for);
             is_waited_for && self.waits(|other| other.pid == group.pid).time_ns >= least_ns
