@@ -71,9 +71,9 @@ struct wire_thread {
 	unsigned long long awake_ns;   /* end of its last long sleep for another thread */
 	unsigned long long storage_ns; /* its waits for storage since then */
 	unsigned long long
-		hidden_ns;	    /* those that a sleep followed, not sent yet; see wire_slack */
+		hidden_ns;	     /* those that a sleep followed, not sent yet; see wire_slack */
 	unsigned long long slack_ns; /* these sleeps */
-	unsigned long long told_ns; /* when it was sent last */
+	unsigned long long told_ns;  /* when it was sent last */
 };
 
 /* A thread that sleeps in such a call when the watch ends. */

@@ -55,8 +55,8 @@ pub fn is_special(path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Refuses a pipe with a name that is somebody else's: they would read what root alone may read. One
-/// without a name was handed to this process, as a shell does it.
+/// Refuses a pipe with a name that is somebody else's: they would read what root alone may read.
+/// One without a name was handed to this process, as a shell does it.
 fn check_pipe(end: &OwnedFd) -> io::Result<()> {
     let about = rustix::fs::fstat(end)?;
     let is_pipe = FileType::from_raw_mode(about.st_mode) == FileType::Fifo;

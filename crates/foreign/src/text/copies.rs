@@ -201,7 +201,7 @@ impl CounterCopies {
     ) -> String {
         if self.is_timed || book.has_passed() {
             let meaning =
-                "intervals were left out, for want of a time between copies of the counters";
+                "intervals were left out: no time is told between these copies of the counters";
             return counted(self.untimed_count, meaning);
         }
         copy.add_since(before, book);

@@ -1,7 +1,8 @@
-//! Predicted gains beside measured ones: what a finding says that its program would gain, and what
-//! it gains with its file on a tmpfs, where no read waits.
+//! Predicted gains beside measured ones: the share of its time that a finding says its program
+//! would gain, and the share that it gains with its file on a tmpfs, where no read waits.
 
 use crate::chains::compiled_once;
+use crate::kernels::eprint_line;
 use crate::support::{finish, iowhy, printed, trial_alone};
 use iowhy_labs::devices::{BlockDevice, FileSystemKind, LabFileSystem, ServedDevice};
 use iowhy_labs::error::Context;
@@ -14,12 +15,12 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
-/// How long the program is watched, seconds, and how much longer it runs.
+/// Seconds for which the program is watched, and for which it runs beyond that.
 const WATCHED: u64 = 8;
 const AROUND: u64 = 6;
-/// How far the prediction may be off.
+/// The largest difference between a prediction and its measurement, as shares of the time.
 const NEAR: f64 = 0.15;
-/// How often a watch is repeated that a busy machine spoilt.
+/// The most watches: a busy machine may spoil one.
 const ROUNDS: u32 = 3;
 
 pub fn tests() -> Vec<Trial> {
@@ -47,7 +48,7 @@ print(count / (time.monotonic() - begun))
 /// A program with a file or a folder that runs for so many seconds and prints its rate.
 type Rated = dyn Fn(&Path, u64) -> Result<Command>;
 
-/// Where it runs at first.
+/// The storage on which it is watched.
 #[derive(Clone, Copy)]
 enum On {
     /// On the device itself, past the page cache.
@@ -85,15 +86,17 @@ fn ahead() -> Result<Command> {
     Ok(run)
 }
 
-/// What is said that the program would gain is near what it does gain, on a device whose requests
-/// take so many milliseconds.
+/// Holds the predicted gain of a program to its measured one, on a device whose requests take so
+/// many milliseconds.
 fn gains(process: &str, request_ms: u64, on: On, run: &Rated) -> Result<()> {
     machine::need_bpf()?;
     let mut round = 0;
     loop {
         round += 1;
         let (predicted, measured, said) = compared(process, request_ms, on, run)?;
-        println!("{process}, {request_ms} ms: {predicted:.2} predicted, {measured:.2} measured");
+        eprint_line(&format!(
+            "{process}, {request_ms} ms: {predicted:.2} predicted, {measured:.2} measured"
+        ));
         let is_near = (predicted - measured).abs() <= NEAR;
         // Where nothing is gained, a faster device is said not to help.
         let is_said = measured > NEAR || said.contains("a faster disk would not help");
@@ -104,7 +107,8 @@ fn gains(process: &str, request_ms: u64, on: On, run: &Rated) -> Result<()> {
     }
 }
 
-/// What is predicted and what is measured, as shares of the program's time, and what iowhy says.
+/// Returns the predicted and the measured gain, as shares of the program's time, and the words of
+/// the report.
 fn compared(process: &str, request_ms: u64, on: On, run: &Rated) -> Result<(f64, f64, String)> {
     let scratch = Scratch::new()?;
     let device = ServedDevice::new(&scratch, 96 * MIB)?;

@@ -1,5 +1,10 @@
 //! The recorder over days of scripted time.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic, in its helpers too")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "a test may panic, in its helpers too, and says what it skips"
+)]
 
 mod causes;
 mod configuration;

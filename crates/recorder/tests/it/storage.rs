@@ -1,5 +1,5 @@
 //! What the daemon does beside watching, in scripted time: minutes of the history and of who
-//! writes, incidents on their way to the state directory, metrics. The thread that writes is the
+//! writes, incidents that are moved to the state directory, metrics. The thread that writes is the
 //! daemon's own; the clock on the wall is an argument.
 //!
 //! What does not belong here: which rows, and what happens to the disk.

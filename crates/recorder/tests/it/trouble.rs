@@ -75,7 +75,7 @@ impl StateDisk {
         let is_mounted = rustix::process::geteuid().is_root()
             && mount.output().is_ok_and(|output| output.status.success());
         if !is_mounted {
-            println!("no file system of its own: a state directory that is not there stands in");
+            eprintln!("skipped: a full disk; a state directory that is gone stands in for it");
         }
         fs::create_dir(folder.join("state")).unwrap();
         StateDisk { folder, is_mounted }

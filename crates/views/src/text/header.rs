@@ -7,6 +7,7 @@ use crate::human::{self, plural};
 use crate::style::{Paint, Style};
 use iowhy_core::analysis::summary::{ChangedSetting, DeviceSummary, ErrorCount, ReasonCount};
 use iowhy_core::analysis::{Interval, Summary};
+use iowhy_core::model::Environment;
 use iowhy_core::model::clock::WallClock;
 
 /// Error numbers with which block devices complete requests.
@@ -76,31 +77,12 @@ pub(crate) fn facts(summary: &Summary, style: &Style) -> Vec<(String, Paint)> {
     if environment.is_imported() {
         fact(format!("from {}", escape(&environment.source, style)));
     }
-    let watched = human::time(watch.duration_ns as f64, style);
-    match WallClock::from_environment(environment) {
-        Some(clock) => {
-            fact(format!("watched {watched} from {}", clock.date_time(environment.start_ns)));
-        }
-        None if watch.duration_ns == 0 && is_only_counted(summary) => {
-            fact("no time is told".to_owned());
-        }
-        None => fact(format!("watched {watched}")),
-    }
+    fact(length(summary, style));
     if !is_only_counted(summary) {
         fact(plural(watch.requests, "request"));
     }
     if environment.is_sampled() {
-        let counts = if environment.exact_counts.is_empty() { "estimated" } else { "exact" };
-        let recorded = match environment.requests_one_in() {
-            Some(one_in) => format!("1 of {one_in} recorded"),
-            None => "a sample recorded".to_owned(),
-        };
-        let error = environment.estimates_error().filter(|_| counts == "exact");
-        let error = error.map(|error| {
-            let sign = style.either("±", "+-");
-            format!(", the rest {sign}{:.0} %", (error * 100.0).min(100.0).ceil())
-        });
-        fact(format!("{recorded}, counts {counts}{}", error.unwrap_or_default()));
+        fact(sampling(environment, style));
     }
     let items = &summary.losses.items;
     let details: u64 = items.iter().filter(|loss| !loss.requests).map(|loss| loss.count).sum();
@@ -127,6 +109,35 @@ pub(crate) fn facts(summary: &Summary, style: &Style) -> Vec<(String, Paint)> {
         facts.push((cost, Paint::Plain));
     }
     facts
+}
+
+/// Returns how long the watch was, and when it began: `watched 10.1 s from 2026-11-26 23:09:25`.
+fn length(summary: &Summary, style: &Style) -> String {
+    let duration_ns = summary.watch.duration_ns;
+    let watched = human::time(duration_ns as f64, style);
+    match WallClock::from_environment(&summary.environment) {
+        Some(clock) => {
+            let start = clock.date_time(summary.environment.start_ns);
+            format!("watched {watched} from {start}")
+        }
+        None if duration_ns == 0 && is_only_counted(summary) => "no time is told".to_owned(),
+        None => format!("watched {watched}"),
+    }
+}
+
+/// Returns the part of the requests that was recorded, and how exact figures are.
+fn sampling(environment: &Environment, style: &Style) -> String {
+    let counts = if environment.exact_counts.is_empty() { "estimated" } else { "exact" };
+    let recorded = match environment.requests_one_in() {
+        Some(one_in) => format!("1 of {one_in} recorded"),
+        None => "a sample recorded".to_owned(),
+    };
+    let error = environment.estimates_error().filter(|_| counts == "exact");
+    let error = error.map(|error| {
+        let sign = style.either("±", "+-");
+        format!(", the rest {sign}{:.0} %", (error * 100.0).min(100.0).ceil())
+    });
+    format!("{recorded}, counts {counts}{}", error.unwrap_or_default())
 }
 
 /// The width of a line that may contain colour sequences.
