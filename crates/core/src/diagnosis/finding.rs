@@ -94,6 +94,9 @@ pub enum ImpactOf {
     BlockedTime,
     /// The time of the device's requests.
     DeviceTime,
+    /// Nothing: the source tells that it happens, and not for how long. The impact only orders
+    /// findings then, and is not shown.
+    Unknown,
 }
 
 /// What a finding claims.
@@ -292,6 +295,13 @@ impl Finding {
         self
     }
 
+    /// Marks its impact as a mere weight: nothing tells of what time it is a share.
+    #[must_use]
+    pub(super) fn without_share(mut self) -> Finding {
+        self.impact_of = ImpactOf::Unknown;
+        self
+    }
+
     /// Turns the share of a part of the blocked time into one of the whole.
     pub(super) fn of_a_part(mut self, of_whole: f64) -> Finding {
         if self.impact_of == ImpactOf::BlockedTime {
@@ -429,7 +439,7 @@ impl Finding {
     /// or the waits of its program, up to its share.
     fn usual_claims(&self, facts: &Facts<'_>) -> Claims {
         let name = self.subject.device.as_deref();
-        if self.impact_of == ImpactOf::DeviceTime {
+        if self.impact_of != ImpactOf::BlockedTime {
             // What a program does by itself it does to itself; whom else it delays is blame's.
             let is_own = matches!(self.place, Place::Program | Place::Calls | Place::Pattern);
             let all = name.map_or_else(Claims::default, |name| {

@@ -2,6 +2,7 @@
 //! figures are ours.
 
 use super::*;
+use iowhy_core::diagnosis::finding::ImpactOf;
 use iowhy_core::model::Metric;
 use iowhy_foreign::ForeignKind;
 use iowhy_foreign::import::Bytes;
@@ -162,6 +163,20 @@ fn lines_of_known_tools_are_not_skipped() {
         assert!(read.diagnosis.findings.is_empty(), "{tool}: {:?}", read.causes());
         let mut devices = read.summary.devices.iter();
         assert!(devices.all(|device| device.is_kernel_counted), "{tool}: no count is known");
+    }
+}
+
+#[test]
+fn what_only_happens_has_no_share_of_a_time() {
+    let resync = "Personalities : [raid1] \n\
+                  md0 : active raid1 loop1[1] loop0[0]\n\
+                  \x20     64512 blocks super 1.2 [2/2] [UU]\n\
+                  \x20     [=>....]  resync =  6.2% (4224/64512) finish=0.4min speed=2112K/sec\n";
+    let hung = "[  122.284000] INFO: task sh:325 blocked for more than 120 seconds.\n";
+    for (text, cause) in [(resync, "raid-resync"), (hung, "hung-io")] {
+        let read = ReadFile::text(text);
+        let [finding] = &read.diagnosis.findings[..] else { panic!("{:?}", read.causes()) };
+        assert_eq!((finding.cause, finding.impact_of), (cause, ImpactOf::Unknown));
     }
 }
 

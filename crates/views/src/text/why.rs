@@ -330,8 +330,9 @@ fn severity_paint(severity: Severity) -> Paint {
 /// (fsync-heavy)`.
 fn loss(finding: &Finding) -> String {
     let (severity, sure) = (finding.severity.word(), finding.confidence.word());
-    let lost = own_loss(finding).unwrap_or_else(|| impact(finding));
-    format!("{severity}, {sure}: {lost} ({})", finding.cause)
+    let lost = own_loss(finding).or_else(|| impact(finding));
+    let lost = lost.map(|lost| format!(": {lost}")).unwrap_or_default();
+    format!("{severity}, {sure}{lost} ({})", finding.cause)
 }
 
 /// Returns how much of its own time the program loses that would gain most; `None` if that is next
@@ -353,7 +354,8 @@ pub(crate) fn weight(finding: &Finding) -> String {
 pub(crate) fn weight_alone(finding: &Finding) -> String {
     let sure = finding.confidence.word().to_owned();
     let mut parts: Vec<String> = own_loss(finding).into_iter().collect();
-    parts.extend([impact(finding), sure, finding.cause.to_owned()]);
+    parts.extend(impact(finding));
+    parts.extend([sure, finding.cause.to_owned()]);
     let mut symptoms = finding.symptoms.clone();
     symptoms.sort_unstable();
     symptoms.dedup();
@@ -363,13 +365,14 @@ pub(crate) fn weight_alone(finding: &Finding) -> String {
     parts.join("; ")
 }
 
-/// `88 % of the blocked time`.
-fn impact(finding: &Finding) -> String {
+/// `88 % of the blocked time`, if it is known.
+fn impact(finding: &Finding) -> Option<String> {
     let of = match finding.impact_of {
         ImpactOf::BlockedTime => "of the blocked time",
         ImpactOf::DeviceTime => "of the device's time",
+        ImpactOf::Unknown => return None,
     };
-    format!("{} {of}", share(finding))
+    Some(format!("{} {of}", share(finding)))
 }
 
 /// `88 %`, or `at most 88 %` if the time without the cause is not known.

@@ -3,7 +3,7 @@
 //! What does not belong here: what the kernel's log or a drive says (see [`super::log`]).
 
 use super::load::{CountedLoad, rates};
-use super::{loads, of_counters};
+use super::{loads, of_counters, of_messages};
 use crate::analysis::summary::Direction;
 use crate::diagnosis::bottleneck;
 use crate::diagnosis::bottleneck::bound::{DEEP, SATURATED};
@@ -75,15 +75,22 @@ fn about(load: &CountedLoad<'_>, facts: &Facts<'_>, finding: Finding) -> Finding
     finding.shown("requests", load.per_s(facts.seconds()), "1/s", stat)
 }
 
-/// A warning about a device that takes a share of the time, 0 to 1.
+/// The weight of a warning without a share of the time, in the middle of those with one.
+const WEIGHT: f64 = 0.5;
+
+/// A warning about a device that takes a share of the time, 0 to 1, if the share is known.
 fn warning(
     load: &CountedLoad<'_>,
     facts: &Facts<'_>,
     of: Rule,
-    share: f64,
+    share: Option<f64>,
     sentence: String,
 ) -> Finding {
-    about(load, facts, of_counters(of, share, Severity::Warning, sentence))
+    let finding = match share {
+        Some(share) => of_counters(of, share, Severity::Warning, sentence),
+        None => of_messages(of, WEIGHT, Severity::Warning, sentence),
+    };
+    about(load, facts, finding)
 }
 
 const EXAMINE: &str = "examine the drive: its health log (`smartctl -a`, `nvme smart-log`), the \
@@ -122,17 +129,13 @@ fn sibling(load: &CountedLoad<'_>, all: &[CountedLoad<'_>], facts: &Facts<'_>) -
         words::time(median),
     );
     Some(
-        warning(
-            load,
-            facts,
-            rules::slow_member::RULE.placed(Place::Device),
-            load.util.unwrap_or(0.5),
-            sentence,
-        )
-        .sure(Confidence::Likely)
-        .shown("times its siblings' request time", times, "", "iowhy stat")
-        .fix(EXAMINE)
-        .check("swap its slot or load with a sibling: if the slowness moves along, it is the disk"),
+        warning(load, facts, rules::slow_member::RULE.placed(Place::Device), load.util, sentence)
+            .sure(Confidence::Likely)
+            .shown("times its siblings' request time", times, "", "iowhy stat")
+            .fix(EXAMINE)
+            .check(
+                "swap its slot or load with a sibling: if the slowness moves along, it is the disk",
+            ),
     )
 }
 
@@ -151,7 +154,7 @@ fn hung(load: &CountedLoad<'_>, facts: &Facts<'_>) -> Option<Finding> {
         words::number(depth),
     );
     is_hung.then(|| {
-        warning(load, facts, rules::hung_io::RULE, 1.0, sentence)
+        warning(load, facts, rules::hung_io::RULE, Some(1.0), sentence)
             .sure(Confidence::Possible)
             .fix("check the path and the device: `dmesg`, its state, its cable and power")
             .check(
@@ -207,7 +210,7 @@ fn one_by_one(load: &CountedLoad<'_>, facts: &Facts<'_>) -> Option<Finding> {
         words::time(mean_ns),
     );
     is_one.then(|| {
-        warning(load, facts, bottleneck::DEVICE_SATURATED, util, sentence)
+        warning(load, facts, bottleneck::DEVICE_SATURATED, Some(util), sentence)
             .sure(Confidence::Likely)
             .fix(
                 "find who waits (`pidstat -d`, `iotop`): commit several changes with one sync, \
@@ -258,7 +261,7 @@ fn capped(load: &CountedLoad<'_>, facts: &Facts<'_>) -> Option<Finding> {
         words::time(mean_ns),
     );
     Some(
-        warning(load, facts, rules::provider_cap::RULE, load.util.unwrap_or(1.0), sentence)
+        warning(load, facts, rules::provider_cap::RULE, load.util, sentence)
             .sure(sure)
             .fix(
                 "compare it with the limit of the volume and of the instance (the provider's \
@@ -283,7 +286,7 @@ fn flushes(load: &CountedLoad<'_>, facts: &Facts<'_>) -> Option<Finding> {
         words::number(counted.requests as f64 / facts.seconds()),
     );
     is_slow.then(|| {
-        warning(load, facts, rules::flush_cost::RULE, share.min(1.0), sentence)
+        warning(load, facts, rules::flush_cost::RULE, Some(share.min(1.0)), sentence)
             .sure(Confidence::Likely)
             .shown("mean time of a flush (f_await)", mean_ns, "ns", "iowhy stat")
             .fix(
@@ -308,10 +311,16 @@ fn discards(load: &CountedLoad<'_>, facts: &Facts<'_>) -> Option<Finding> {
         words::time(counted.wait_ns as f64 / counted.requests.max(1) as f64),
     );
     is_much.then(|| {
-        warning(load, facts, rules::discard_storm::RULE.placed(Place::Setting), of_all, sentence)
-            .sure(Confidence::Likely)
-            .fix("mount without `discard` and run `fstrim` at a quiet time instead")
-            .check("`fstrim.timer` or a deletion of many files at that time is the reason")
+        warning(
+            load,
+            facts,
+            rules::discard_storm::RULE.placed(Place::Setting),
+            Some(of_all),
+            sentence,
+        )
+        .sure(Confidence::Likely)
+        .fix("mount without `discard` and run `fstrim` at a quiet time instead")
+        .check("`fstrim.timer` or a deletion of many files at that time is the reason")
     })
 }
 
@@ -334,19 +343,14 @@ fn bursts(load: &CountedLoad<'_>, facts: &Facts<'_>) -> Option<Finding> {
         words::time(mean_ns),
     );
     is_bursty.then(|| {
-        warning(
-            load,
-            facts,
-            rules::writeback_burst::RULE.placed(Place::Throttle),
-            DEVICE_SHARE,
-            sentence,
-        )
-        .sure(Confidence::Possible)
-        .fix(
-            "let the kernel write earlier and less at once: smaller \
+        let of = rules::writeback_burst::RULE.placed(Place::Throttle);
+        about(load, facts, of_messages(of, DEVICE_SHARE, Severity::Warning, sentence))
+            .sure(Confidence::Possible)
+            .fix(
+                "let the kernel write earlier and less at once: smaller \
                  vm.dirty_background_bytes and vm.dirty_bytes; of a database spread its \
                  checkpoints",
-        )
-        .check("`grep Dirty /proc/meminfo` in the quiet time: it grows until the burst")
+            )
+            .check("`grep Dirty /proc/meminfo` in the quiet time: it grows until the burst")
     })
 }

@@ -4,7 +4,7 @@
 //! What does not belong here: resets and health (see the rules `device-reset` and `drive-health`,
 //! which need no requests).
 
-use super::of_counters;
+use super::of_messages;
 use crate::analysis::summary::DeviceSummary;
 use crate::analysis::waits::class::{StackVerdict, verdict};
 use crate::diagnosis::facts::{self, Facts, health};
@@ -44,7 +44,7 @@ fn errors(device: &DeviceSummary) -> Option<Finding> {
         first.text,
     );
     Some(
-        of_counters(
+        of_messages(
             rules::device_slow_tail::RULE.placed(Place::Fault),
             0.5,
             Severity::Warning,
@@ -71,7 +71,7 @@ fn unreadable(device: &DeviceSummary) -> Option<Finding> {
         plural(sectors, "sector"),
     );
     (sectors > 0).then(|| {
-        of_counters(rules::drive_health::RULE, 0.2, Severity::Warning, sentence)
+        of_messages(rules::drive_health::RULE, 0.2, Severity::Warning, sentence)
             .about(facts::subject_of(name, None))
             .sure(Confidence::Possible)
             .shown("unreadable sectors", sectors as f64, "sectors", "smartctl -A")
@@ -108,7 +108,7 @@ fn hung(messages: &[HostMessage]) -> Vec<Finding> {
     let on = if first.device.is_empty() { String::new() } else { format!(" on {}", first.device) };
     let sentence = format!("{} was blocked for minutes{inside}{on}{others}", process_of(first));
     vec![
-        of_counters(of_class, 1.0, Severity::Critical, sentence)
+        of_messages(of_class, 1.0, Severity::Critical, sentence)
             .about(subject(first))
             .sure(if has_stack { Confidence::Likely } else { Confidence::Possible })
             .shown("messages about hung tasks", count as f64, "messages", "dmesg")
@@ -147,7 +147,7 @@ fn told(of: Rule, severity: Severity, message: &HostMessage) -> Finding {
         plural(message.count, "time").replace("1 time", "once"),
         message.text,
     );
-    of_counters(of, 0.5, severity, sentence)
+    of_messages(of, 0.5, severity, sentence)
         .shown("messages", message.count as f64, "messages", "dmesg")
         .about(subject(message))
         .sure(Confidence::Certain)
@@ -194,7 +194,7 @@ fn array(device: &Device) -> Option<Finding> {
     let sentence =
         format!("{name} {doing}: it reads and writes all of its disks meanwhile{missing}");
     Some(
-        of_counters(rules::raid_resync::RULE, 0.5, Severity::Warning, sentence)
+        of_messages(rules::raid_resync::RULE, 0.5, Severity::Warning, sentence)
             .about(facts::subject_of(name, None))
             .sure(Confidence::Likely)
             .shown("missing members", state.degraded as f64, "members", "cat /proc/mdstat")

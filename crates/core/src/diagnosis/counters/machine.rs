@@ -3,7 +3,7 @@
 //!
 //! What does not belong here: devices (see [`super::devices`]).
 
-use super::{loads, of_counters};
+use super::{loads, of_messages};
 use crate::analysis::summary::{Series, Summary};
 use crate::diagnosis::facts::Facts;
 use crate::diagnosis::finding::{Confidence, Finding, Severity};
@@ -53,7 +53,7 @@ fn swapping(summary: &Summary) -> Option<Finding> {
         words::bytes(written),
     );
     (read >= SWAPPED_IN).then(|| {
-        of_counters(rules::swap_io::RULE, 0.5, Severity::Warning, sentence)
+        of_messages(rules::swap_io::RULE, 0.5, Severity::Warning, sentence)
             .sure(Confidence::Likely)
             .shown("swapped in", read, "bytes/s", "vmstat 1")
             .also("swapped out", written, "bytes/s")
@@ -73,7 +73,7 @@ fn faults(summary: &Summary) -> Option<Finding> {
         words::number(per_s),
     );
     (per_s >= FAULTS).then(|| {
-        of_counters(
+        of_messages(
             rules::major_faults::RULE.placed(Place::Memory),
             0.5,
             Severity::Warning,
@@ -93,7 +93,7 @@ fn reclaim(summary: &Summary) -> Option<Finding> {
         words::bytes(per_s),
     );
     (per_s >= SCANNED).then(|| {
-        of_counters(rules::memory_reclaim::RULE, 0.2, Severity::Warning, sentence)
+        of_messages(rules::memory_reclaim::RULE, 0.2, Severity::Warning, sentence)
             .sure(Confidence::Possible)
             .shown("scanned by programs", per_s, "bytes/s", "sar -B")
             .fix(
@@ -122,7 +122,7 @@ fn steal(summary: &Summary) -> Option<Finding> {
         words::percent(stolen),
     );
     (stolen >= STOLEN).then(|| {
-        of_counters(rules::cpu_steal::RULE, stolen, Severity::Warning, sentence)
+        of_messages(rules::cpu_steal::RULE, stolen, Severity::Warning, sentence)
             .sure(Confidence::Likely)
             .shown("stolen CPU time", stolen * 100.0, "%", "vmstat 1")
             .fix(
@@ -160,7 +160,7 @@ fn blocked(summary: &Summary) -> Option<Finding> {
         rates.unwrap_or_default(),
     );
     let mut finding =
-        of_counters(bottleneck::BLOCKED_UNKNOWN, waiting, Severity::Warning, sentence);
+        of_messages(bottleneck::BLOCKED_UNKNOWN, waiting, Severity::Warning, sentence);
     if let Some(threads) = threads {
         finding = finding.shown("blocked threads", threads, "threads", "vmstat 1");
     }

@@ -75,6 +75,12 @@ fn of_counters(of: Rule, share: f64, severity: Severity, sentence: String) -> Fi
         .at_most(severity)
 }
 
+/// A finding of a rule that the source tells of, without its share of any time; `weight`, 0 to 1,
+/// orders it among others.
+fn of_messages(of: Rule, weight: f64, severity: Severity, sentence: String) -> Finding {
+    of_counters(of, weight, severity, sentence).without_share()
+}
+
 /// Whether there is nothing but counters and messages.
 pub(super) fn are_all(summary: &Summary) -> bool {
     summary.environment.is_imported()
