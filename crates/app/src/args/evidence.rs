@@ -15,13 +15,16 @@ const FILLED: &[(&str, &[&str])] = &[
     ("{}", &["sda"]),
 ];
 
-/// Returns the source files that name evidence: the rules of causes and of bottlenecks.
+/// Returns the source files that name evidence: the rules of causes and of bottlenecks, and what
+/// they share.
 fn rules() -> Vec<(PathBuf, String)> {
     let diagnosis = Path::new(env!("CARGO_MANIFEST_DIR")).join("../core/src/diagnosis");
     let folders = ["rules", "bottleneck"].map(|folder| diagnosis.join(folder));
     let files = folders.iter().flat_map(|folder| std::fs::read_dir(folder).unwrap().flatten());
     let read = |path: PathBuf| (path.clone(), std::fs::read_to_string(path).unwrap());
-    files.map(|file| file.path()).filter(|path| path.is_file()).map(read).collect()
+    let shared = std::iter::once(diagnosis.join("convoy.rs"));
+    let files = files.map(|file| file.path()).filter(|path| path.is_file());
+    files.chain(shared).map(read).collect()
 }
 
 /// Prefixes of other programs' commands that show a setting or a size.
@@ -50,11 +53,12 @@ fn evidence(source: &str) -> Vec<String> {
 /// Returns the command that a `let` binds to one of a call's words.
 fn bound(call: &str, source: &str) -> Option<String> {
     let words = call.split(|letter: char| !letter.is_alphanumeric() && letter != '_');
-    let mut bindings = words.filter(|word| !word.is_empty()).filter_map(|word| {
-        let (_, after) = source.split_once(&format!("let {word} = "))?;
-        commands(after.split(';').next()?).pop()
+    let bindings = words.filter(|word| !word.is_empty()).flat_map(|word| {
+        let binding = format!("let {word} = ");
+        let bound = source.split(&*binding).skip(1);
+        bound.filter_map(|after| commands(after.split(';').next()?).pop()).collect::<Vec<_>>()
     });
-    bindings.next_back()
+    bindings.last()
 }
 
 fn is_of_others(command: &str) -> bool {
