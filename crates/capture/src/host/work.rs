@@ -28,7 +28,7 @@ const SCHEDULERS: &[&str] = &["cron", "crond", "CRON", "fcron", "anacron", "atd"
 pub struct WorkSeen {
     /// Sockets that listen and connections that it accepted.
     pub clients: u64,
-    /// Other connections, and pipes at its standard input and output.
+    /// Other connections, and pipes.
     pub peers: u64,
     /// Whether it is in the foreground of its terminal.
     pub terminal: bool,
@@ -66,13 +66,14 @@ impl WorkSeen {
         let entries = fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
         for entry in entries.flatten().take(MOST_DESCRIPTORS) {
             let Ok(link) = fs::read_link(entry.path()) else { continue };
-            let is_standard = entry.file_name() == "0" || entry.file_name() == "1";
             let link = link.to_string_lossy();
             match number_in(&link, "socket:") {
                 // Where a program gives its child a pair of sockets, it may read the other one.
                 Some(_) if entry.file_name() == "0" => seen.peers += 1,
                 Some(inode) if sockets.len() < MOST_SOCKETS => sockets.push(inode),
-                _ if is_standard && link.starts_with("pipe:") => seen.peers += 1,
+                // A pipe, or a socket beyond those that are looked up: somebody may wait there.
+                Some(_) => seen.peers += 1,
+                None if link.starts_with("pipe:") => seen.peers += 1,
                 _ => {}
             }
         }

@@ -4,12 +4,15 @@
 //! What does not belong here: how it is read (see [`crate::host::work`]).
 
 use super::Out;
+use crate::host::own;
 use crate::host::work::{SocketTables, WorkSeen};
 use iowhy_core::bounded_map::RestartingMap;
 use iowhy_core::model::{Metric, Name};
 
 /// Processes that are read per sample.
 const MOST_READ: usize = 16;
+/// CPU time per sample after which no further process is read, nanoseconds.
+const BUDGET_NS: u64 = 10_000_000;
 /// Samples after which one is read again.
 const AGAIN: u64 = 8;
 /// Processes that are followed.
@@ -35,9 +38,18 @@ impl WorkSampler {
         };
         let due: Vec<(u32, Name)> =
             told.iter().filter(|(_, subject)| is_due(subject)).take(MOST_READ).copied().collect();
+        let begun_ns = own::cpu_ns();
         for (pid, subject) in due {
-            let Some(seen) = WorkSeen::of(pid, &mut tables) else { continue };
-            self.write(subject, &seen, out);
+            if own::cpu_ns() - begun_ns > BUDGET_NS {
+                break;
+            }
+            match WorkSeen::of(pid, &mut tables) {
+                Some(seen) => self.write(subject, &seen, out),
+                // One that cannot be read takes no place of another one's in the next sample.
+                None => {
+                    _ = self.written.insert(subject, (self.looks, <[Option<u64>; 5]>::default()))
+                }
+            }
         }
     }
 

@@ -245,8 +245,7 @@ metrics! {
         WorkClients = "work.clients" Gauge Count
             "Its sockets that listen, and the connections that it has accepted.";
         WorkPeers = "work.peers" Gauge Count
-            "Its other connections, and pipes at its standard input and output: a program at their \
-             other end may wait for it.";
+            "Its other connections, and pipes: a program at their other end may wait for it.";
         WorkTerminal = "work.terminal" Gauge Count
             "1 if it is in the foreground of its terminal, else 0.";
         WorkWaiter = "work.waiter" Gauge Count

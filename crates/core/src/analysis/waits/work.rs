@@ -30,7 +30,7 @@ const MOST_STEPS: usize = 8;
 pub struct WorkEvidence {
     /// Sockets that listen and connections that it accepted.
     pub clients: Option<u64>,
-    /// Other connections, and pipes at its standard input and output.
+    /// Other connections, and pipes.
     pub peers: Option<u64>,
     /// Whether it is in the foreground of its terminal.
     pub terminal: Option<bool>,

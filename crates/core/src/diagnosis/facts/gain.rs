@@ -24,6 +24,9 @@ const WAITED_FOR: f64 = 0.1;
 /// The longest time between two sleeps of a thread for the one that waits for storage, as a share
 /// of the watch, for the two to work in rounds. Chosen: ten rounds at least.
 const APART: f64 = 0.1;
+/// The least mean wait, nanoseconds, for the sleeps behind them to be recorded: twice the shortest
+/// sleep that is.
+const LEAST_WAIT_NS: u64 = 2_000_000;
 /// The most that one gains from a faster device for which that is nothing. Chosen.
 const NOTHING: f64 = 0.1;
 
@@ -107,11 +110,22 @@ impl Facts<'_> {
         }
         let awaited = &self.summary().patterns.awaited;
         let thread = awaited.iter().find(|thread| thread.pid == pid)?;
-        let watch_ns = self.duration_ns() as f64;
+        let (watch_ns, waited_ns) = (self.duration_ns() as f64, thread.waited_ns as f64);
+        // What holds for one thread says nothing of another one, and sleeps that are as short as
+        // waits of this length are not recorded.
+        let own = self.waits(|group| group.pid == pid);
+        let waits: u64 = own.groups.iter().map(|group| group.waits).sum();
+        let is_seen = waited_ns >= ONE_THREAD * own.time_ns as f64
+            && own.time_ns >= waits.saturating_mul(LEAST_WAIT_NS);
+        // Time of which nothing is known is no time that is not gained.
         let is_throughout = thread.longest_apart_ns as f64 <= APART * watch_ns
-            && thread.span_ns as f64 >= (1.0 - 2.0 * APART) * watch_ns;
+            && thread.span_ns as f64 >= (1.0 - 2.0 * APART) * watch_ns
+            && thread.reached_ns as f64 >= WAITED_FOR * waited_ns;
         // Where the one that waits sleeps for the others, too, it depends on whose turn is longer.
-        let is_mutual = hidden_ns >= WAITED_FOR * thread.waited_ns as f64;
+        let is_mutual = hidden_ns >= MOST * waited_ns;
+        if !is_seen {
+            return None;
+        }
         let are_rounds = thread.sleeps >= ROUNDS && (is_throughout || is_mutual);
         are_rounds.then(|| (thread.reached_ns as f64 / thread.waited_ns.max(1) as f64).min(1.0))
     }
@@ -125,10 +139,10 @@ impl Facts<'_> {
         let series = self.summary().samples.of(Metric::SleptForOwn).iter();
         let own = series.filter(|it| process_of(&it.subject).is_some_and(|it| it.0 == group.pid));
         let slept_ns: f64 = own.filter_map(|series| series.change).sum();
-        let long = match slept_ns > 0.0 {
-            true => {
-                format!(" {} of {}", words::time(slept_ns), words::time(self.duration_ns() as f64))
-            }
+        // Those of several threads may be more than the watch.
+        let watch_ns = self.duration_ns() as f64;
+        let long = match slept_ns > 0.0 && slept_ns <= watch_ns {
+            true => format!(" {} of {}", words::time(slept_ns), words::time(watch_ns)),
             false => String::new(),
         };
         Some(format!("a faster disk would not help: its threads wait for each other{long}"))
@@ -223,6 +237,7 @@ mod tests {
             script.sample(1, Metric::WorkClients, &process_subject(1, "db"), 1.0);
         };
         assert_eq!(in_rounds(17, 16, serving), 1.0);
+        assert_eq!(in_rounds(17, 16, |_| {}), 1.0, "of most waits nothing is known");
         let seldom = |script: &mut Script| script.batch.wait_chains.truncate(2 * 20);
         assert_eq!(in_rounds(17, 16, seldom), 1.0, "the other thread did something else");
         let by_turns = |script: &mut Script| {

@@ -6,26 +6,23 @@
 use super::Facts;
 use crate::analysis::summary::patterns::WaitGroup;
 use crate::analysis::summary::{Work, WorkKind};
+use crate::diagnosis::finding::WARNING_SHARE;
 use crate::diagnosis::programs;
-use crate::model::Metric;
-use crate::model::metric::process_of;
-
-/// The least share of its own time that a program loses to be held up: as for a warning.
-const HELD_UP: f64 = 0.10;
+use std::collections::BTreeMap;
 
 impl Facts<'_> {
-    /// Whether a process was seen to work in the background: one that was started at a set time,
-    /// or that nothing waits for while a program that somebody waits for is held up, too. Where
-    /// nobody is held up, the machine is there for such work.
-    pub(super) fn is_seen_in_background(&self, pid: u32) -> bool {
+    /// Whether a process was seen to work in the background, while a program that somebody waits
+    /// for is held up by the same device; by any, if none is given. Where nobody is held up, the
+    /// machine is there for such work.
+    pub(super) fn is_seen_in_background(&self, pid: u32, device: Option<&str>) -> bool {
         let is = self.work_of(pid).is_some_and(|work| work.kind == WorkKind::Background);
-        is && (self.is_scheduled(pid) || self.is_another_held_up())
+        is && self.is_another_held_up(device)
     }
 
     /// Whether what one process waits behind another one is no harm: it works in the background,
     /// and the other one does not.
     pub fn yields_to(&self, one: (Option<u32>, &str), other: (Option<u32>, &str)) -> bool {
-        let is_behind = |pid: u32| self.is_seen_in_background(pid);
+        let is_behind = |pid: u32| self.is_seen_in_background(pid, None);
         let is_seen = one.0.is_some_and(is_behind)
             && other.0.and_then(|pid| self.work_of(pid)).is_some_and(Work::is_waited_for);
         is_seen || programs::yields_to(one.1, other.1)
@@ -35,20 +32,18 @@ impl Facts<'_> {
         self.summary().work.get(&pid)
     }
 
-    fn is_scheduled(&self, pid: u32) -> bool {
-        let series = self.summary().samples.of(Metric::WorkScheduler).iter();
-        let mut own = series.filter(|it| process_of(&it.subject).is_some_and(|it| it.0 == pid));
-        own.any(|series| series.last > 0.0)
-    }
-
-    /// Whether a program that somebody waits for loses a tenth of its time.
-    fn is_another_held_up(&self) -> bool {
-        let least_ns = (HELD_UP * self.duration_ns() as f64) as u64;
-        let is_held_up = |group: &WaitGroup| {
-            let is_waited_for = self.work_of(group.pid).is_some_and(Work::is_waited_for);
-            is_waited_for && self.waits(|other| other.pid == group.pid).time_ns >= least_ns
-        };
-        self.summary().patterns.waits.iter().any(is_held_up)
+    /// Whether a program that somebody waits for loses a tenth of its time to this device.
+    fn is_another_held_up(&self, device: Option<&str>) -> bool {
+        let least_ns = (WARNING_SHARE * self.duration_ns() as f64) as u64;
+        let is_on = |group: &&WaitGroup| device.is_none() || group.device.as_deref() == device;
+        let mut lost: BTreeMap<u32, u64> = BTreeMap::new();
+        for group in self.summary().patterns.waits.iter().filter(is_on) {
+            if self.work_of(group.pid).is_some_and(Work::is_waited_for) {
+                let sum = lost.entry(group.pid).or_default();
+                *sum = sum.saturating_add(group.time_ns);
+            }
+        }
+        lost.values().any(|time_ns| *time_ns >= least_ns)
     }
 }
 
@@ -78,13 +73,14 @@ mod tests {
     }
 
     #[test]
-    fn a_job_at_a_set_time_is_in_the_background() {
+    fn a_job_is_in_the_background_beside_a_server_that_is_held_up() {
         for (scheduler, server_ms, is) in
-            [(3, 1, true), (0, 1, false), (0, 2000, true), (3, 2000, true)]
+            [(3, 1, false), (0, 1, false), (0, 2000, true), (3, 2000, true)]
         {
             let summary = job(scheduler, server_ms).summary();
-            let found = Facts::new(&summary).is_seen_in_background(7);
-            assert_eq!(found, is, "{scheduler} {server_ms}");
+            let facts = Facts::new(&summary);
+            assert_eq!(facts.is_seen_in_background(7, None), is, "{scheduler} {server_ms}");
+            assert!(!facts.is_seen_in_background(7, Some("elsewhere")));
         }
     }
 

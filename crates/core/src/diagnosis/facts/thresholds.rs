@@ -14,8 +14,7 @@ pub const BUSY: f64 = 0.95;
 pub const READ_AGAIN: f64 = 0.1;
 /// How much sizes and depth may differ between two parts of a watch that are compared. Chosen.
 pub const SAME_LOAD: f64 = 0.35;
-/// How much the share of reads may differ between them, and the least share of the depth before
-/// that must remain. Chosen.
+/// How much the share of reads may differ between them. Chosen.
 pub const SAME_READS: f64 = 0.1;
 /// The length of bins, so that each holds enough requests, nanoseconds.
 pub const BIN_NS: u64 = 500_000_000;

@@ -122,7 +122,7 @@ impl Facts<'_> {
             group.file.as_deref().and_then(|file| programs::role_of(Some(&group.process), file));
         let is_own_work = role == Some(FileRole::Snapshot);
         let is_named = programs::is_maintenance(&group.process) || is_own_work;
-        let is = is_named || self.is_seen_in_background(group.pid);
+        let is = is_named || self.is_seen_in_background(group.pid, group.device.as_deref());
         is && !self.is_waited_for(group.pid)
     }
 

@@ -18,6 +18,10 @@
 #error "only for x86_64"
 #endif
 
+// The instruction that a thread in a system call has behind it.
+#define SYSCALL 0x050f
+#define SYSCALL_BYTES 2
+
 static pid_t thread;
 static struct user_regs_struct before;
 static unsigned long place;
@@ -45,16 +49,27 @@ static long call(long number, long a, long b, long c, long d) {
   regs.rdx = c;
   regs.r10 = d;
   regs.r8 = 0;
-  long code = ptrace(PTRACE_PEEKTEXT, thread, before.rip, 0);
-  ptrace(PTRACE_POKETEXT, thread, before.rip, (code & ~0xffffL) | 0x050f);
+  // Other threads run the same code, so that it cannot be changed.
+  regs.rip = before.rip - SYSCALL_BYTES;
   ptrace(PTRACE_SETREGS, thread, 0, &regs);
   do {
     if (ptrace(PTRACE_SINGLESTEP, thread, 0, 0) != 0 || waitpid(thread, &status, __WALL) != thread)
       exit(2);
   } while (WIFSTOPPED(status) && WSTOPSIG(status) != SIGTRAP);
   ptrace(PTRACE_GETREGS, thread, 0, &regs);
-  ptrace(PTRACE_POKETEXT, thread, before.rip, code);
   return regs.rax;
+}
+
+// Stops the thread in a system call; false if it is elsewhere.
+static int stopped_in_call(void) {
+  int status;
+  if (ptrace(PTRACE_SEIZE, thread, 0, 0) != 0 || ptrace(PTRACE_INTERRUPT, thread, 0, 0) != 0 ||
+      waitpid(thread, &status, __WALL) != thread || ptrace(PTRACE_GETREGS, thread, 0, &before) != 0) {
+    perror("attach");
+    exit(1);
+  }
+  long code = ptrace(PTRACE_PEEKTEXT, thread, before.rip - SYSCALL_BYTES, 0);
+  return (code & 0xffff) == SYSCALL;
 }
 
 // An attempt that the kernel looked at may fail for what was passed; one that is refused fails for who asks.
@@ -66,14 +81,16 @@ static void said(const char *what, long result) {
 }
 
 int main(int argc, char **argv) {
-  int status;
   if (argc != 4)
     return 1;
   thread = atoi(argv[1]);
-  if (ptrace(PTRACE_SEIZE, thread, 0, 0) != 0 || ptrace(PTRACE_INTERRUPT, thread, 0, 0) != 0 ||
-      waitpid(thread, &status, __WALL) != thread || ptrace(PTRACE_GETREGS, thread, 0, &before) != 0) {
-    perror("attach");
-    return 1;
+  for (int tries = 0; !stopped_in_call(); tries++) {
+    ptrace(PTRACE_DETACH, thread, 0, 0);
+    if (tries == 1000) {
+      fputs("the thread was in no system call\n", stderr);
+      return 1;
+    }
+    usleep(1000);
   }
   place = (before.rsp - 4096) & ~0xfUL;
   unsigned long file = put(argv[2]), none = put("/no/such/program");
