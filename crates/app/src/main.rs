@@ -49,6 +49,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     if reader::is_asked_for() {
+        iowhy_fs::rights::keep_those_of_parent_only();
         iowhy_capture::confined::limit_reader(reader::role());
         // The parent process sees the end of the pipe; no one reads this process's messages.
         let served = reader::serve(std::io::stdin().lock(), std::io::stdout());

@@ -7,7 +7,7 @@ use iowhy_core::model::Losses;
 use iowhy_views::escape::escape;
 use iowhy_views::fold;
 use iowhy_views::style::Style;
-use std::io::{self, ErrorKind, IsTerminal, StdoutLock, Write};
+use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::sync::OnceLock;
 
@@ -61,14 +61,26 @@ pub fn print(text: &str) -> Result<(), Failure> {
 
 /// Output that is written in pieces until the reader has gone.
 pub struct PipedOutput {
-    out: StdoutLock<'static>,
+    out: Box<dyn Write>,
     written: io::Result<()>,
 }
 
 impl PipedOutput {
     /// Begins without printing anything.
     pub fn begin() -> PipedOutput {
-        PipedOutput { out: io::stdout().lock(), written: Ok(()) }
+        PipedOutput { out: Box::new(io::stdout().lock()), written: Ok(()) }
+    }
+
+    /// Begins without printing anything; lines are escaped on a terminal, which would do what names
+    /// in them say.
+    pub fn escaping() -> PipedOutput {
+        match is_terminal() {
+            true => {
+                let lines = EscapedLines::new(io::stdout().lock());
+                PipedOutput { out: Box::new(lines), written: Ok(()) }
+            }
+            false => PipedOutput::begin(),
+        }
     }
 
     /// Prints `bytes` unchanged; false once the reader has gone.
@@ -193,6 +205,14 @@ fn named() -> Vec<String> {
 /// `text` escaped, since it may quote untrusted names.
 pub fn escaped(text: &str) -> String {
     escape(text, &style()).into_owned()
+}
+
+/// Lines whose texts are anybody's: escaped for a terminal, unchanged for a program.
+pub fn escaped_lines(text: &str) -> String {
+    match is_terminal() {
+        true => text.lines().map(|line| escaped(line) + "\n").collect(),
+        false => text.to_owned(),
+    }
 }
 
 /// The defects of a capture, a sentence each.

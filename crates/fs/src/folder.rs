@@ -18,6 +18,8 @@ use std::sync::Arc;
 
 /// Rights of a mode that let others write.
 const OTHERS_WRITE: u32 = 0o022;
+/// In a directory with this bit, files are renamed and removed by their owners only.
+const STICKY: u32 = 0o1000;
 
 /// An open directory.
 #[derive(Clone, Debug)]
@@ -130,6 +132,18 @@ impl Folder {
                 about.st_mode & 0o777
             )),
         }
+    }
+
+    /// Fails if another user could give a name in it to another file: for programs that are told the
+    /// path of what was made in it. In a directory of root's where each may remove but their own
+    /// files, as in /tmp, nobody could.
+    ///
+    /// # Errors
+    /// Fails if somebody could, with the reason.
+    pub fn check_paths(&self) -> io::Result<()> {
+        let about = rustix::fs::fstat(&self.handle)?;
+        let is_sticky = about.st_mode & STICKY != 0 && about.st_uid == 0;
+        if is_sticky { Ok(()) } else { self.check_own() }
     }
 
     /// Takes from others the right to write to the directory, if it is the caller's.
@@ -379,8 +393,10 @@ impl Folder {
     }
 
     /// The permissions of the caller's own regular file `name`, which has no other name; `None` if
-    /// there is none: somebody else's says who else would like to read.
+    /// there is none: somebody else's says who else would like to read, and in a directory where
+    /// others may rename files they could have moved it there.
     pub fn file_mode(&self, name: impl AsRef<OsStr>) -> Option<u32> {
+        self.check_own().ok()?;
         let about = walk::about(&self.handle, name.as_ref()).ok()?;
         let is_file = FileType::from_raw_mode(about.st_mode) == FileType::RegularFile;
         let is_own = about.st_uid == rustix::process::geteuid().as_raw() && about.st_nlink == 1;

@@ -51,6 +51,20 @@ impl Drop for Lowered {
     }
 }
 
+/// Gives up for good all capabilities that came with the program's file (`setcap`) rather than from
+/// the process that started it, which sets `no_new_privs` for it: for a process that answers
+/// whoever starts it.
+pub fn keep_those_of_parent_only() {
+    let is_started_so = rustix::thread::no_new_privs().unwrap_or(false);
+    if is_started_so || rustix::process::geteuid().is_root() {
+        return;
+    }
+    let empty = CapabilitySet::empty();
+    let none = CapabilitySets { effective: empty, permitted: empty, inheritable: empty };
+    // A set that only becomes smaller is always granted.
+    let _ = set_capabilities(None, none);
+}
+
 /// Gives up for good the capabilities that pass over permissions: for commands that only read files
 /// that their user names.
 pub fn keep_own_rights_only() {

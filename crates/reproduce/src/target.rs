@@ -5,6 +5,7 @@
 
 use crate::error::{ActionContext, ReproduceError, Result};
 use crate::undo::{DEVICE_EDGE, DEVICE_MARK};
+use iowhy_fs::Folder;
 use rustix::fs::OFlags;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom};
@@ -95,6 +96,13 @@ impl RunTarget {
         if !about.is_dir() {
             let refused = self.refused("it is not a directory");
             return Err(refused.hint("name an empty directory; a device is named by --on-device"));
+        }
+        // Programs are told paths below it, and root writes whatever stands there then.
+        if rustix::process::geteuid().is_root() {
+            let checked = Folder::open(path).and_then(|folder| folder.check_paths());
+            checked.map_err(|cause| {
+                self.refused(&cause.to_string()).hint("name a directory of root's on that disk")
+            })?;
         }
         let others: Vec<String> = fs::read_dir(path)
             .context(action)?

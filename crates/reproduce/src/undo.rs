@@ -11,7 +11,7 @@ use crate::kernel_file;
 use iowhy_fs::{Folder, PRIVATE_FILE, PRIVATE_FOLDER, read};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{self, File};
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::process::Command;
@@ -25,6 +25,8 @@ pub const VARIABLE: &str = "IOWHY_REPRODUCTION";
 const JOURNAL: &str = "journal";
 /// The lock that a living run holds.
 const LOCK: &str = "lock";
+/// Bytes of a process's environment that are searched for the mark.
+const MOST_ENVIRONMENT: u64 = 128 << 10;
 /// Larger notes are not those of a run.
 const MOST_NOTES_BYTES: u64 = 1 << 20;
 /// The file that marks a directory as a reproduction's own.
@@ -298,6 +300,16 @@ fn give_back(folder: &Path) -> usize {
     count
 }
 
+/// The first bytes of a process's environment: its owner decides how long it is.
+fn beginning_of(environ: &Path) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    if let Ok(file) = fs::File::open(environ) {
+        // What was read before an error is of use.
+        let _ = file.take(MOST_ENVIRONMENT).read_to_end(&mut bytes);
+    }
+    bytes
+}
+
 /// Ends the processes that carry the mark of `folder`.
 fn end_processes(folder: &Path) {
     let mut wanted = format!("{VARIABLE}=").into_bytes();
@@ -306,7 +318,7 @@ fn end_processes(folder: &Path) {
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let name = entry.file_name();
         let Some(pid) = name.to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
-        let environment = fs::read(entry.path().join("environ")).unwrap_or_default();
+        let environment = beginning_of(&entry.path().join("environ"));
         let is_ours = environment.split(|byte| *byte == 0).any(|word| word == wanted);
         if is_ours
             && pid.unsigned_abs() != own

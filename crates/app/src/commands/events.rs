@@ -63,7 +63,12 @@ impl EventPrinter {
         if let Some(clock) = environment.and_then(clock) {
             text.set_clock(clock);
         }
-        EventPrinter { text, answer: PipedOutput::begin(), lines: Vec::new(), shown: !args.no_text }
+        EventPrinter {
+            text,
+            answer: PipedOutput::escaping(),
+            lines: Vec::new(),
+            shown: !args.no_text,
+        }
     }
 
     /// Prints the lines of `batch`; false if no more are needed.

@@ -282,6 +282,16 @@ fn enough_room(folder: Option<&Path>) -> Result<(), Failure> {
 
 /// A new file.
 fn created(path: PathBuf) -> Result<PathBuf, Failure> {
+    // fio opens the file by its path, and root may write whatever stands there then.
+    if rustix::process::geteuid().is_root() {
+        let folder = path.parent().filter(|folder| *folder != Path::new(""));
+        let folder = folder.unwrap_or(Path::new("."));
+        let checked = iowhy_fs::Folder::open(folder).and_then(|folder| folder.check_paths());
+        checked.map_err(|cause| {
+            let message = format!("failed to probe {}: {cause}", folder.display());
+            Failure::new(message, Some("name a directory of root's on the same disk".to_owned()))
+        })?;
+    }
     match iowhy_fs::create(&path, iowhy_fs::PRIVATE_FILE) {
         Ok(_) => Ok(path),
         Err(cause) => {

@@ -42,6 +42,20 @@ pub(super) enum Silence {
     Gone,
 }
 
+/// Starts a program whose file gives it no rights: it has those of this process, and can tell by
+/// that who started it.
+fn spawn_without_new_rights(command: &mut Command) -> io::Result<Child> {
+    // The mark is a thread's, and stays.
+    let spawned = std::thread::scope(|threads| {
+        let marked = || {
+            rustix::thread::set_no_new_privs(true)?;
+            command.spawn()
+        };
+        threads.spawn(marked).join()
+    });
+    spawned.unwrap_or_else(|_panicked| Err(io::ErrorKind::Other.into()))
+}
+
 impl Aside {
     /// Starts it, in a process group of its own, so that terminal signals do not reach it. It exits
     /// when its input is closed.
@@ -49,7 +63,7 @@ impl Aside {
         command.process_group(0).stdin(Stdio::piped());
         command.stdout(Stdio::piped());
         command.stderr(nowhere());
-        let mut child = command.spawn()?;
+        let mut child = spawn_without_new_rights(&mut command)?;
         let pipes = child.stdin.take().zip(child.stdout.take());
         let (input, output) = pipes.ok_or(io::ErrorKind::BrokenPipe)?;
         let _smaller_one = fcntl_setpipe_size(&input, PIPE);

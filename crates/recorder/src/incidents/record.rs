@@ -180,9 +180,12 @@ impl IncidentRecord {
         self.triggers.first().map(|trigger| trigger.key.kind)
     }
 
-    /// Returns whether a person requested it, over the socket.
+    /// Returns whether only people requested it, over the socket: a cause that is found meanwhile
+    /// makes it one of its own.
     pub fn is_asked(&self) -> bool {
-        self.kind() == Some(TriggerKind::Command)
+        let mut triggers = self.triggers.iter();
+        !self.triggers.is_empty()
+            && triggers.all(|trigger| trigger.key.kind == TriggerKind::Command)
     }
 
     /// Returns whether its recording covers the time, nanoseconds since 1970.

@@ -246,13 +246,10 @@ impl Prepared {
         }
     }
 
-    /// The job file as it is run: as it was written, or as changed by a fit or an alteration.
+    /// The job file as it is run, written anew: whoever owns the case could change its own one
+    /// between a look at it and fio's.
     fn job_file(&self, program: &PlannedProgram) -> Result<PathBuf> {
         let text = jobs::job_file(program).unwrap_or_default();
-        let written = self.folder.join(folder::job_path(&program.name));
-        if read::text(&written, MOST_TEXT).is_ok_and(|it| it == text) {
-            return Ok(written);
-        }
         let name = format!("{}.fio", program.name);
         self.undo.put(&name, text.as_bytes())?;
         Ok(self.undo.folder().join(name))
