@@ -134,8 +134,8 @@ impl Folder {
         }
     }
 
-    /// Fails if another user could give a name in it to another file: for programs that are told the
-    /// path of what was made in it. In a directory of root's where each may remove but their own
+    /// Fails if another user could give a name in it to another file: for programs that are told
+    /// the path of a file in it. In a directory of root's in which users may remove only their own
     /// files, as in /tmp, nobody could.
     ///
     /// # Errors

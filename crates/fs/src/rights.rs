@@ -53,7 +53,7 @@ impl Drop for Lowered {
 
 /// Gives up for good all capabilities that came with the program's file (`setcap`) rather than from
 /// the process that started it, which sets `no_new_privs` for it: for a process that answers
-/// whoever starts it.
+/// anybody who starts it.
 pub fn keep_those_of_parent_only() {
     let is_started_so = rustix::thread::no_new_privs().unwrap_or(false);
     if is_started_so || rustix::process::geteuid().is_root() {

@@ -1,6 +1,7 @@
 //! A named cause: subject, impact, confidence, evidence, fix and check.
 
 use super::claims::Claims;
+use super::facts::thresholds::WARNING_SHARE;
 use super::facts::{Facts, Gain, OtherWork, Waited, device_time_ns};
 use super::place::Place;
 use super::subject::Subject;
@@ -9,9 +10,6 @@ use crate::analysis::summary::patterns::WaitGroup;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// The least share of a program's own time for a warning: a program that loses less than a tenth is
-/// not held up (chosen with the controls of the labs). Also the least share of a device's time.
-pub const WARNING_SHARE: f64 = 0.10;
 /// The least share for a critical finding: more than everything else together.
 pub const CRITICAL_SHARE: f64 = 0.50;
 /// Findings below this share are not reported.

@@ -246,7 +246,7 @@ impl Prepared {
         }
     }
 
-    /// The job file as it is run, written anew: whoever owns the case could change its own one
+    /// The job file as it is run, written anew: the owner of the case could change that in it
     /// between a look at it and fio's.
     fn job_file(&self, program: &PlannedProgram) -> Result<PathBuf> {
         let text = jobs::job_file(program).unwrap_or_default();

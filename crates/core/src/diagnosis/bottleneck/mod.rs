@@ -185,7 +185,7 @@ pub(super) fn quiet(facts: &Facts<'_>) -> Option<String> {
 fn held_up(facts: &Facts<'_>, group: &group::GroupedWaits<'_>) -> Option<String> {
     let program = group.programs.first()?;
     let share = program.waited.time_ns as f64 / facts.duration_ns().max(1) as f64;
-    if share < super::finding::WARNING_SHARE {
+    if share < super::facts::thresholds::WARNING_SHARE {
         return None;
     }
     let bound = bound::bound(group);
@@ -216,7 +216,8 @@ fn behind(facts: &Facts<'_>) -> Option<String> {
     let most = all.max_by(|a, b| share(a).total_cmp(&share(b)))?;
     let (share, first) = (share(&most), most.steps.first()?);
     let holder = super::convoy::holder(most);
-    let share = (share >= super::finding::WARNING_SHARE).then(|| super::words::percent(share))?;
+    let share =
+        (share >= super::facts::thresholds::WARNING_SHARE).then(|| super::words::percent(share))?;
     Some(format!("{} waits {share} of the time for {holder}.", first.process))
 }
 

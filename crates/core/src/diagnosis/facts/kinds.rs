@@ -6,7 +6,7 @@
 use super::Facts;
 use crate::analysis::summary::patterns::WaitGroup;
 use crate::analysis::summary::{Work, WorkKind};
-use crate::diagnosis::finding::WARNING_SHARE;
+use crate::diagnosis::facts::thresholds::WARNING_SHARE;
 use crate::diagnosis::programs;
 use std::collections::BTreeMap;
 

@@ -35,3 +35,6 @@ pub const BEFORE_DRIVER: f64 = 0.2;
 pub const SMALL_READ: f64 = 65_536.0;
 /// An outlier takes at least this multiple of the median. Chosen.
 pub const TIMES_MEDIAN: f64 = 20.0;
+/// The least share of a program's own time for a warning: a program that loses less than a tenth is
+/// not held up (chosen with the controls of the labs). Also the least share of a device's time.
+pub const WARNING_SHARE: f64 = 0.10;

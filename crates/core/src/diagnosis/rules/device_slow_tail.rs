@@ -1,6 +1,5 @@
 //! The device itself is occasionally slow, or fails requests.
 
-use super::super::finding;
 use super::*;
 use crate::analysis::summary::Bucket;
 use crate::analysis::summary::patterns::{Bin, Slow, Timeline};
@@ -300,11 +299,11 @@ fn failing(facts: &Facts<'_>) -> Option<RuleVerdict> {
     );
     // Even a single error matters; many matter more.
     let share = errors as f64 / all.max(LEAST_REQUESTS) as f64;
-    let impact = share.max(finding::WARNING_SHARE);
+    let impact = share.max(facts::thresholds::WARNING_SHARE);
     let finding = Finding::of_share(ImpactOf::DeviceTime, impact, 1.0, sentence)
         .about(Subject { device: Some(name.clone()), ..Subject::default() })
         .sure(Confidence::Certain)
-        .at_most(if share < finding::WARNING_SHARE {
+        .at_most(if share < facts::thresholds::WARNING_SHARE {
             Severity::Warning
         } else {
             Severity::Critical

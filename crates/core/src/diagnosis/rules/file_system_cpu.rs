@@ -3,9 +3,9 @@
 //!
 //! What does not belong here: threads that want a CPU and get none (see `cpu_starvation`).
 
-use super::super::finding::WARNING_SHARE;
 use super::*;
 use crate::analysis::summary::ActivityRow;
+use crate::diagnosis::facts::thresholds::WARNING_SHARE;
 use crate::model::environment::Mount;
 use std::collections::BTreeMap;
 

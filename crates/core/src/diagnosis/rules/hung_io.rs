@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::analysis::summary::patterns::Slow;
-use crate::diagnosis::finding::WARNING_SHARE;
+use crate::diagnosis::facts::thresholds::WARNING_SHARE;
 use crate::figures::plural;
 
 /// The least time without a completion. Garbage collection of flash takes less; a rotating disk

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::diagnosis::bottleneck::bound::SLOW_NS;
-use crate::diagnosis::finding::WARNING_SHARE;
+use crate::diagnosis::facts::thresholds::WARNING_SHARE;
 use facts::Waited;
 
 /// The least share of a program's waits in the scheduler's queue for one that is put off, and the

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::analysis::summary::DirectionSummary;
-use crate::diagnosis::finding::WARNING_SHARE;
+use crate::diagnosis::facts::thresholds::WARNING_SHARE;
 use crate::model::environment::is_part_of;
 
 /// The least share of requeued requests. Chosen.

@@ -1,11 +1,11 @@
 //! Contention for shared storage: by another program of this machine, or by another machine behind
 //! the device.
 
-use super::super::finding::WARNING_SHARE;
 use super::provider_cap::{even_bins, plateau};
 use super::*;
 use crate::analysis::summary::patterns::{Bin, Timeline};
 use crate::analysis::summary::{ProcessRow, UsedRow};
+use crate::diagnosis::facts::thresholds::WARNING_SHARE;
 use crate::diagnosis::programs::{self, Topic};
 use facts::BehindProgram;
 use facts::neighbours::MainUser;
