@@ -225,7 +225,8 @@ impl<'a> Facts<'a> {
             .iter()
             .map(|group| group.waits)
             .fold(0, u64::saturating_add);
-        let all = kept + self.summary.watch.left_out_waits + lost;
+        let left_out = self.summary.watch.left_out_waits;
+        let all = kept.saturating_add(left_out).saturating_add(lost);
         lost as f64 > LOSSY * all as f64
     }
 
