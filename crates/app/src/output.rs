@@ -59,6 +59,13 @@ pub fn print(text: &str) -> Result<(), Failure> {
     out.finish()
 }
 
+/// Prints lines whose texts are anybody's: escaped for a terminal, unchanged for a program.
+pub fn print_escaping(text: &str) -> Result<(), Failure> {
+    let mut answer = PipedOutput::escaping();
+    answer.write(text.as_bytes());
+    answer.finish()
+}
+
 /// Output that is written in pieces until the reader has gone.
 pub struct PipedOutput {
     out: Box<dyn Write>,
@@ -205,14 +212,6 @@ fn named() -> Vec<String> {
 /// `text` escaped, since it may quote untrusted names.
 pub fn escaped(text: &str) -> String {
     escape(text, &style()).into_owned()
-}
-
-/// Lines whose texts are anybody's: escaped for a terminal, unchanged for a program.
-pub fn escaped_lines(text: &str) -> String {
-    match is_terminal() {
-        true => text.lines().map(|line| escaped(line) + "\n").collect(),
-        false => text.to_owned(),
-    }
 }
 
 /// The defects of a capture, a sentence each.

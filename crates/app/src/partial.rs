@@ -12,12 +12,6 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-/// The directory of an output.
-pub fn folder_of(target: &Path) -> PathBuf {
-    let folder = target.parent().filter(|parent| !parent.as_os_str().is_empty());
-    folder.unwrap_or(Path::new(".")).to_owned()
-}
-
 /// An output under its temporary name.
 pub struct PartialOutput {
     target: PathBuf,

@@ -53,11 +53,12 @@ pub const PRIVATE_FOLDER: u32 = 0o700;
 pub fn parent(path: &Path) -> io::Result<(Folder, OsString)> {
     let no_name = || io::Error::new(io::ErrorKind::InvalidInput, "it has no file name");
     let name = path.file_name().ok_or_else(no_name)?.to_owned();
-    let folder = match path.parent() {
-        Some(parent) if parent != Path::new("") => Folder::open(parent)?,
-        _ => Folder::open(Path::new("."))?,
-    };
-    Ok((folder, name))
+    Ok((Folder::open(folder_of(path))?, name))
+}
+
+/// The path of the directory in which `path` stands.
+pub fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."))
 }
 
 /// Makes the file `path`, where nothing stands yet.

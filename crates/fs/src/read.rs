@@ -85,6 +85,17 @@ pub fn all_of(file: File, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// The first `most` bytes of a file in /proc, as far as they can be read: its owner decides how
+/// long it is.
+pub fn beginning(path: &Path, most: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    if let Ok(file) = File::open(path) {
+        // What was read before an error is of use.
+        let _ = file.take(most).read_to_end(&mut bytes);
+    }
+    bytes
+}
+
 /// Objects of a JSON text that iowhy itself wrote: a host with thousands of cgroups has fewer. An
 /// object without a field takes two bytes of text and a kilobyte of memory.
 const MOST_OBJECTS: usize = 1 << 16;

@@ -11,7 +11,7 @@ use crate::kernel_file;
 use iowhy_fs::{Folder, PRIVATE_FILE, PRIVATE_FOLDER, read};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{self, File};
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::process::Command;
@@ -300,16 +300,6 @@ fn give_back(folder: &Path) -> usize {
     count
 }
 
-/// The first bytes of a process's environment: its owner decides how long it is.
-fn beginning_of(environ: &Path) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    if let Ok(file) = fs::File::open(environ) {
-        // What was read before an error is of use.
-        let _ = file.take(MOST_ENVIRONMENT).read_to_end(&mut bytes);
-    }
-    bytes
-}
-
 /// Ends the processes that carry the mark of `folder`.
 fn end_processes(folder: &Path) {
     let mut wanted = format!("{VARIABLE}=").into_bytes();
@@ -318,7 +308,7 @@ fn end_processes(folder: &Path) {
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let name = entry.file_name();
         let Some(pid) = name.to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
-        let environment = beginning_of(&entry.path().join("environ"));
+        let environment = read::beginning(&entry.path().join("environ"), MOST_ENVIRONMENT);
         let is_ours = environment.split(|byte| *byte == 0).any(|word| word == wanted);
         if is_ours
             && pid.unsigned_abs() != own

@@ -5,7 +5,7 @@
 use crate::args::Show;
 use crate::failure::Failure;
 use crate::output;
-use crate::partial::{PartialOutput, folder_of};
+use crate::partial::PartialOutput;
 use crate::summaries::ReadSource;
 use iowhy_core::analysis::Summaries;
 use iowhy_core::diagnosis::{Diagnosis, diagnose};
@@ -53,13 +53,14 @@ impl<'a> NewPage<'a> {
             let hint = "name another file, or remove this one first".to_owned();
             return Err(Failure::new(message, Some(hint)));
         }
-        fs::metadata(folder_of(path)).map_err(|cause| Failure::not_written(path, &cause))?;
+        fs::metadata(iowhy_fs::folder_of(path))
+            .map_err(|cause| Failure::not_written(path, &cause))?;
         Ok(NewPage { path, is_small })
     }
 
     /// The directory that it will be written to.
     pub fn folder(&self) -> PathBuf {
-        folder_of(self.path)
+        iowhy_fs::folder_of(self.path).to_owned()
     }
 
     /// Writes the page of one watch; `source` is its source as a command line names it.

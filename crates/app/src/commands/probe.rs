@@ -261,11 +261,8 @@ impl ProbeArgs {
 
 /// Whether nothing has this name in a directory that exists.
 fn is_new(path: &Path) -> bool {
-    let folder = match path.parent() {
-        Some(folder) if folder != Path::new("") => folder,
-        _ => Path::new("."),
-    };
-    std::fs::symlink_metadata(path).is_err() && path.file_name().is_some() && folder.is_dir()
+    let is_free = std::fs::symlink_metadata(path).is_err() && path.file_name().is_some();
+    is_free && iowhy_fs::folder_of(path).is_dir()
 }
 
 /// Refuses a directory without room for the file.
@@ -284,11 +281,9 @@ fn enough_room(folder: Option<&Path>) -> Result<(), Failure> {
 fn created(path: PathBuf) -> Result<PathBuf, Failure> {
     // fio opens the file by its path, and root may write whatever stands there then.
     if rustix::process::geteuid().is_root() {
-        let folder = path.parent().filter(|folder| *folder != Path::new(""));
-        let folder = folder.unwrap_or(Path::new("."));
-        let checked = iowhy_fs::Folder::open(folder).and_then(|folder| folder.check_paths());
+        let checked = iowhy_fs::parent(&path).and_then(|(folder, _)| folder.check_paths());
         checked.map_err(|cause| {
-            let message = format!("failed to probe {}: {cause}", folder.display());
+            let message = format!("failed to create {}: {cause}", path.display());
             Failure::new(message, Some("name a directory of root's on the same disk".to_owned()))
         })?;
     }

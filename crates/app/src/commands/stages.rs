@@ -5,7 +5,7 @@ use crate::args::stages::StagesArgs as Args;
 use crate::failure::Failure;
 use crate::interruption;
 use crate::output::{self, PipedOutput};
-use crate::partial::{PartialOutput, folder_of};
+use crate::partial::PartialOutput;
 use crate::sources::{self, FoundSource};
 use crate::watching::{Until, WatchSink, watch};
 use iowhy_blktrace::btt::{Btt, DataFiles, DeviceNames, report};
@@ -241,7 +241,7 @@ impl StageRows {
             devices: args.only.filter().devices,
             part: args.source.part().filter(|_| !args.source.paths.is_empty()),
             needs_requests: needs_requests(args),
-            report: args.output.as_deref().map(folder_of),
+            report: args.output.as_deref().map(|path| iowhy_fs::folder_of(path).to_owned()),
             compatible: Compatible::new(args)?,
             replay: Replay::default(),
             events: StageAnalysis::default(),

@@ -9,7 +9,7 @@ use super::seconds;
 use super::tree::{Bio, NEVER};
 use crate::trace::TraceRecord;
 use crate::trace::action::category;
-use iowhy_fs::{Folder, PRIVATE_FILE};
+use iowhy_fs::{Folder, PRIVATE_FILE, folder_of};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -96,11 +96,7 @@ impl DataFiles {
     /// The directories that files are written to.
     pub fn folders(&self) -> BTreeSet<PathBuf> {
         let name = |(kind, prefix): (&BttFileKind, &PathBuf)| path(prefix, *kind, None, 0, "");
-        let folder = |file: PathBuf| match file.parent() {
-            Some(folder) if folder != Path::new("") => folder.to_owned(),
-            _ => PathBuf::from("."),
-        };
-        self.prefixes.iter().map(name).map(folder).collect()
+        self.prefixes.iter().map(|prefix| folder_of(&name(prefix)).to_owned()).collect()
     }
 
     fn has(&self, kind: BttFileKind) -> bool {

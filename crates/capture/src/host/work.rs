@@ -8,7 +8,6 @@ use super::process::ProcStat;
 use super::read_text;
 use rustc_hash::FxHashMap;
 use std::fs;
-use std::io::Read;
 
 /// Descriptors of a process that are read, and sockets among them.
 const MOST_DESCRIPTORS: usize = 1024;
@@ -98,7 +97,11 @@ impl SocketTables {
     fn of(&mut self, pid: u32) -> &FxHashMap<u64, SocketSide> {
         let link = fs::read_link(format!("/proc/{pid}/ns/net")).unwrap_or_default();
         self.known.entry(link.to_string_lossy().into_owned()).or_insert_with(|| {
-            let read = |name: &str| beginning_of(&format!("/proc/{pid}/net/{name}"));
+            let read = |name: &str| {
+                let path = format!("/proc/{pid}/net/{name}");
+                let bytes = iowhy_fs::read::beginning(path.as_ref(), MOST_BYTES);
+                String::from_utf8_lossy(&bytes).into_owned()
+            };
             let inet = ["tcp", "tcp6"].map(read);
             let mut found = of_inet(&inet.each_ref().map(String::as_str));
             found.extend(of_unix(&read("unix")));
@@ -161,15 +164,6 @@ fn waits_for_child(pid: u32) -> Option<bool> {
 /// The number in `socket:[123]`.
 fn number_in(link: &str, kind: &str) -> Option<u64> {
     link.strip_prefix(kind)?.strip_prefix('[')?.strip_suffix(']')?.parse().ok()
-}
-
-fn beginning_of(path: &str) -> String {
-    let mut bytes = Vec::new();
-    if let Ok(file) = fs::File::open(path) {
-        // What was read before an error is of use.
-        let _ = file.take(MOST_BYTES).read_to_end(&mut bytes);
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// Numbers in one column of a table, without its heading.

@@ -22,7 +22,7 @@ use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::Value;
 use std::fs::File;
-use std::io::{self, BufRead, Read, Write};
+use std::io::{self, BufRead, Write};
 use std::os::unix::fs::FileExt;
 
 /// Memory of this process, bytes. Programs are anybody's, and an index of all that one says it has
@@ -205,9 +205,8 @@ fn words_at(process: u32, address: u64) -> Option<[u32; WORDS]> {
 }
 
 fn arguments_of(process: u32) -> Option<String> {
-    let mut bytes = Vec::new();
-    let file = File::open(format!("/proc/{process}/cmdline")).ok()?;
-    file.take(MOST_ARGUMENTS).read_to_end(&mut bytes).ok()?;
+    let path = format!("/proc/{process}/cmdline");
+    let bytes = iowhy_fs::read::beginning(path.as_ref(), MOST_ARGUMENTS);
     let line = String::from_utf8_lossy(&bytes).trim_end_matches('\0').replace('\0', " ");
     (!line.is_empty()).then_some(line)
 }

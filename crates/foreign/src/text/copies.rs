@@ -43,8 +43,6 @@ pub(super) struct CounterCopies {
     before: Option<CounterCopy>,
     copies: u64,
     left_out: u64,
-    /// Whether the time between any two copies is told.
-    is_timed: bool,
     /// The first two copies between which no time is told, and how many there are.
     untimed: Option<Growth>,
     untimed_count: u64,
@@ -159,7 +157,6 @@ impl CounterCopies {
             self.untimed.get_or_insert((before, copy));
             return;
         };
-        self.is_timed = true;
         book.advance(seconds);
         copy.add_since(&before, book);
         book.sample(out.batch, out.names);
@@ -199,7 +196,7 @@ impl CounterCopies {
         copy: &CounterCopy,
         book: &mut CounterBook,
     ) -> String {
-        if self.is_timed || book.has_passed() {
+        if book.has_passed() {
             let meaning =
                 "intervals were left out: no time is told between these copies of the counters";
             return counted(self.untimed_count, meaning);

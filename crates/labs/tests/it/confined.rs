@@ -9,7 +9,7 @@ use iowhy_labs::scratch::Scratch;
 use iowhy_labs::{Result, machine, process};
 use libtest_mimic::Trial;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -232,14 +232,20 @@ fn stages() -> Result<()> {
     Ok(())
 }
 
-/// It saves into the directory in which it was started.
-fn top() -> Result<()> {
+/// Starts `iowhy top` in a folder of its own, and waits for its screen.
+pub fn started_top(scratch: &Scratch) -> Result<(LabTerminal, PathBuf)> {
     machine::need_bpf()?;
-    let scratch = Scratch::new()?;
     let folder = scratch.fresh("saved");
     fs::create_dir(&folder).context(|| "make a folder".to_owned())?;
     let terminal = LabTerminal::start(iowhy(["top"])?, &folder)?;
     terminal.wait_for("its screen", |screen| screen.contains("iowhy"))?;
+    Ok((terminal, folder))
+}
+
+/// It saves into the directory in which it was started.
+fn top() -> Result<()> {
+    let scratch = Scratch::new()?;
+    let (terminal, folder) = started_top(&scratch)?;
     let threads = limited(terminal.pid()?, &all(&[OF_NOBODY, OF_HOOK, TO_LOAD]));
     for name in ["iowhy", "watch", "save"] {
         assert!(threads.iter().any(|thread| thread.name == name), "no thread {name}");

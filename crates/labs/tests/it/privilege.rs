@@ -7,7 +7,6 @@ use crate::confined::{self, OF_NOBODY};
 use crate::links;
 use crate::recording::Recording;
 use crate::support::{NO_PERMISSION, finish, iowhy, printed, trial, wait_until};
-use crate::top::LabTerminal;
 use iowhy_labs::devices::{Backing, BlockDevice, LoopDevice};
 use iowhy_labs::error::Context;
 use iowhy_labs::fio::{Engine, FioAccess, Job};
@@ -390,13 +389,9 @@ fn code_in_a_view() -> Result<()> {
 }
 
 fn code_in_top() -> Result<()> {
-    machine::need_bpf()?;
     let scratch = Scratch::new()?;
     // The file that it tries to write is not below the directory that it may save into.
-    let folder = scratch.fresh("saved");
-    fs::create_dir(&folder).context(|| "make a folder".to_owned())?;
-    let terminal = LabTerminal::start(iowhy(["top"])?, &folder)?;
-    terminal.wait_for("its screen", |screen| screen.contains("iowhy"))?;
+    let (terminal, _folder) = confined::started_top(&scratch)?;
     expect_refusals(terminal.pid()?, &scratch, of_watch)
 }
 

@@ -4,7 +4,7 @@ use crate::args::interval::StacksArgs;
 use crate::failure::Failure;
 use crate::intervals::{given, show};
 use crate::output;
-use crate::partial::{PartialOutput, folder_of};
+use crate::partial::PartialOutput;
 use crate::sources;
 use crate::watching::{Until, WatchSink, watch};
 use iowhy_capture::live::WatchOptions;
@@ -74,7 +74,7 @@ fn fold(args: &StacksArgs, options: WatchOptions) -> Result<(String, Exported), 
         let count = u32::try_from(given.wanted.count.unwrap_or(1)).unwrap_or(u32::MAX);
         let until = Until { time: Some(every.saturating_mul(count)), command: None };
         let options = WatchOptions { devices: args.intervals.only.devices.clone(), ..options };
-        let picture = args.svg.as_deref().map(folder_of);
+        let picture = args.svg.as_deref().map(|path| iowhy_fs::folder_of(path).to_owned());
         let sink = WatchedStacks { collapsed, picture };
         let watched = watch(&options, &filter, until, |_| Ok(sink))?;
         output::losses(&watched.environment.losses);

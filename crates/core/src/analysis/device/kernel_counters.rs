@@ -56,7 +56,9 @@ pub(crate) fn counters(device: &Device, window: WatchWindow) -> Option<KernelCou
         ..KernelDirection::default()
     });
     let undirected = match window.duration_ns() {
-        0 => told.or_else(|| [0, 4, 11].into_iter().filter_map(counted).reduce(both)),
+        0 => {
+            told.or_else(|| [0, 4, 11].into_iter().filter_map(counted).reduce(KernelDirection::and))
+        }
         _ => told,
     };
     Some(KernelCounters {
@@ -66,16 +68,6 @@ pub(crate) fn counters(device: &Device, window: WatchWindow) -> Option<KernelCou
         util_share: milliseconds(9).and_then(|busy| window.share(busy)),
         aqu_sz: milliseconds(10).and_then(|waited| window.share(waited)),
     })
-}
-
-/// Requests of two directions together.
-fn both(a: KernelDirection, b: KernelDirection) -> KernelDirection {
-    KernelDirection {
-        requests: a.requests.saturating_add(b.requests),
-        merges: a.merges.saturating_add(b.merges),
-        bytes: a.bytes.saturating_add(b.bytes),
-        wait_ns: a.wait_ns.saturating_add(b.wait_ns),
-    }
 }
 
 /// The kernel's counts during the watch in the form of those of iowhy's own programs, which count

@@ -243,6 +243,19 @@ pub struct KernelDirection {
     pub wait_ns: u64,
 }
 
+impl KernelDirection {
+    /// Adds the counts of another direction.
+    #[must_use]
+    pub fn and(self, other: KernelDirection) -> KernelDirection {
+        KernelDirection {
+            requests: self.requests.saturating_add(other.requests),
+            merges: self.merges.saturating_add(other.merges),
+            bytes: self.bytes.saturating_add(other.bytes),
+            wait_ns: self.wait_ns.saturating_add(other.wait_ns),
+        }
+    }
+}
+
 /// A reason and its number of requests.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ReasonCount {

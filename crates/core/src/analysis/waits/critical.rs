@@ -26,8 +26,10 @@ struct ProcessSpans {
 
 impl ProcessSpans {
     fn add(&mut self, thread: u32, start_ns: u64, length_ns: u64, on: WaitTarget) {
-        if self.spans.len() >= MOST_WAITS {
-            self.is_part = true;
+        self.is_part |= self.spans.len() >= MOST_WAITS;
+        if self.is_part {
+            // Nothing is said of it any more.
+            self.spans = Vec::new();
             return;
         }
         let end_ns = start_ns.saturating_add(length_ns);

@@ -2,13 +2,11 @@
 //! in the row.
 //!
 //! A thread that waits for one that waits itself waits for whatever that one waits for: the time is
-//! handed on along the edges (cascaded), as in wPerf (OSDI '18). What is left of an edge is the
-//! time in which its target worked. A knot is a set of threads that wait for each other and for
-//! nothing else.
+//! handed on along the edges (cascaded), as in wPerf (OSDI '18).
 //!
 //! What does not belong here: which sleep was for which thread (crate `iowhy-capture`).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Maximum number of threads on the way from one that waits to the last one.
 const MOST_HOPS: usize = 8;
@@ -31,15 +29,6 @@ pub struct BlockedSpan {
     pub end_ns: u64,
     /// For what.
     pub on: WaitTarget,
-}
-
-/// The time of one edge.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct EdgeTime {
-    /// How long the thread waited for the target, nanoseconds.
-    pub raw_ns: u64,
-    /// The part of it in which the target did not wait itself, nanoseconds.
-    pub own_ns: u64,
 }
 
 /// What the waits of one thread were for in the end.
@@ -83,53 +72,6 @@ impl WaitGraph {
     /// The threads that waited.
     pub fn threads(&self) -> impl Iterator<Item = u32> {
         self.waits.keys().copied()
-    }
-
-    /// The time of each edge.
-    pub fn edges(&self) -> BTreeMap<(u32, WaitTarget), EdgeTime> {
-        let mut edges: BTreeMap<(u32, WaitTarget), EdgeTime> = BTreeMap::new();
-        for (thread, spans) in &self.waits {
-            for span in spans {
-                let edge = edges.entry((*thread, span.on)).or_default();
-                edge.raw_ns = edge.raw_ns.saturating_add(span.end_ns - span.start_ns);
-            }
-        }
-        for (thread, span) in self.cascaded() {
-            let edge = edges.entry((thread, span.on)).or_default();
-            edge.own_ns = edge.own_ns.saturating_add(span.end_ns - span.start_ns);
-        }
-        edges
-    }
-
-    /// The parts of the waits in which their target did not wait itself.
-    pub fn cascaded(&self) -> Vec<(u32, BlockedSpan)> {
-        let mut parts = Vec::new();
-        for (thread, spans) in &self.waits {
-            for span in spans {
-                let mut from_ns = span.start_ns;
-                for of_target in self.of_target(span.on, span.start_ns, span.end_ns) {
-                    if of_target.start_ns > from_ns {
-                        let part =
-                            BlockedSpan { start_ns: from_ns, end_ns: of_target.start_ns, ..*span };
-                        parts.push((*thread, part));
-                    }
-                    from_ns = of_target.end_ns;
-                }
-                if from_ns < span.end_ns {
-                    parts.push((*thread, BlockedSpan { start_ns: from_ns, ..*span }));
-                }
-            }
-        }
-        parts
-    }
-
-    /// What the waits of a thread were for in the end: every nanosecond of them once.
-    pub fn ends_of(&self, thread: u32) -> WaitEnds {
-        let mut ends = WaitEnds::default();
-        for span in self.of(thread) {
-            self.follow(*span, &mut vec![thread], &mut ends);
-        }
-        ends
     }
 
     /// What those waits of a thread that were for `target` were for in the end.
@@ -191,55 +133,122 @@ impl WaitGraph {
             on: span.on,
         })
     }
-
-    /// The sets of threads that wait for each other and for nothing else, without edges of less
-    /// than `least_ns`, by their lowest number.
-    pub fn knots(&self, least_ns: u64) -> Vec<Vec<u32>> {
-        let heavy = self.edges().into_iter().filter(|(_, time)| time.raw_ns >= least_ns.max(1));
-        let mut next: BTreeMap<u32, BTreeSet<WaitTarget>> = BTreeMap::new();
-        for ((thread, on), _) in heavy {
-            next.entry(thread).or_default().insert(on);
-        }
-        let reached: BTreeMap<u32, BTreeSet<WaitTarget>> =
-            next.keys().map(|thread| (*thread, reached_from(*thread, &next))).collect();
-        let mut knots: Vec<Vec<u32>> = Vec::new();
-        for (thread, all) in &reached {
-            // Each one that it leads to leads back, and none leads to storage or to one that works.
-            let is_back = |on: &WaitTarget| match on {
-                WaitTarget::Storage => false,
-                WaitTarget::Thread(other) => reached.get(other).is_some_and(|of| of == all),
-            };
-            let is_first = !knots.iter().any(|knot| knot.contains(thread));
-            if is_first && all.contains(&WaitTarget::Thread(*thread)) && all.iter().all(is_back) {
-                let members = all.iter().filter_map(|on| match on {
-                    WaitTarget::Thread(thread) => Some(*thread),
-                    WaitTarget::Storage => None,
-                });
-                knots.push(members.collect());
-            }
-        }
-        knots
-    }
-}
-
-/// All that a thread waits for, directly or behind others.
-fn reached_from(thread: u32, next: &BTreeMap<u32, BTreeSet<WaitTarget>>) -> BTreeSet<WaitTarget> {
-    let mut found: BTreeSet<WaitTarget> = BTreeSet::new();
-    let mut left = vec![thread];
-    while let Some(thread) = left.pop() {
-        for on in next.get(&thread).into_iter().flatten() {
-            if let (true, WaitTarget::Thread(other)) = (found.insert(*on), on) {
-                left.push(*other);
-            }
-        }
-    }
-    found
 }
 
 #[cfg(test)]
 mod tests {
     use super::WaitTarget::{Storage, Thread};
     use super::*;
+    use std::collections::BTreeSet;
+
+    /// The time of one edge.
+    #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+    struct EdgeTime {
+        /// How long the thread waited for the target, nanoseconds.
+        raw_ns: u64,
+        /// The part of it in which the target did not wait itself, nanoseconds.
+        own_ns: u64,
+    }
+
+    /// Views of the whole graph, by which its rules are checked.
+    impl WaitGraph {
+        /// The time of each edge.
+        fn edges(&self) -> BTreeMap<(u32, WaitTarget), EdgeTime> {
+            let mut edges: BTreeMap<(u32, WaitTarget), EdgeTime> = BTreeMap::new();
+            for (thread, spans) in &self.waits {
+                for span in spans {
+                    let edge = edges.entry((*thread, span.on)).or_default();
+                    edge.raw_ns = edge.raw_ns.saturating_add(span.end_ns - span.start_ns);
+                }
+            }
+            for (thread, span) in self.cascaded() {
+                let edge = edges.entry((thread, span.on)).or_default();
+                edge.own_ns = edge.own_ns.saturating_add(span.end_ns - span.start_ns);
+            }
+            edges
+        }
+
+        /// The parts of the waits in which their target did not wait itself.
+        fn cascaded(&self) -> Vec<(u32, BlockedSpan)> {
+            let mut parts = Vec::new();
+            for (thread, spans) in &self.waits {
+                for span in spans {
+                    let mut from_ns = span.start_ns;
+                    for of_target in self.of_target(span.on, span.start_ns, span.end_ns) {
+                        if of_target.start_ns > from_ns {
+                            let part = BlockedSpan {
+                                start_ns: from_ns,
+                                end_ns: of_target.start_ns,
+                                ..*span
+                            };
+                            parts.push((*thread, part));
+                        }
+                        from_ns = of_target.end_ns;
+                    }
+                    if from_ns < span.end_ns {
+                        parts.push((*thread, BlockedSpan { start_ns: from_ns, ..*span }));
+                    }
+                }
+            }
+            parts
+        }
+
+        /// What the waits of a thread were for in the end: every nanosecond of them once.
+        fn ends_of(&self, thread: u32) -> WaitEnds {
+            let mut ends = WaitEnds::default();
+            for span in self.of(thread) {
+                self.follow(*span, &mut vec![thread], &mut ends);
+            }
+            ends
+        }
+
+        /// The sets of threads that wait for each other and for nothing else, without edges of less
+        /// than `least_ns`, by their lowest number.
+        fn knots(&self, least_ns: u64) -> Vec<Vec<u32>> {
+            let heavy = self.edges().into_iter().filter(|(_, time)| time.raw_ns >= least_ns.max(1));
+            let mut next: BTreeMap<u32, BTreeSet<WaitTarget>> = BTreeMap::new();
+            for ((thread, on), _) in heavy {
+                next.entry(thread).or_default().insert(on);
+            }
+            let reached: BTreeMap<u32, BTreeSet<WaitTarget>> =
+                next.keys().map(|thread| (*thread, reached_from(*thread, &next))).collect();
+            let mut knots: Vec<Vec<u32>> = Vec::new();
+            for (thread, all) in &reached {
+                // All that it leads to leads back, and nothing to storage or to one that works.
+                let is_back = |on: &WaitTarget| match on {
+                    WaitTarget::Storage => false,
+                    WaitTarget::Thread(other) => reached.get(other).is_some_and(|of| of == all),
+                };
+                let is_first = !knots.iter().any(|knot| knot.contains(thread));
+                if is_first && all.contains(&WaitTarget::Thread(*thread)) && all.iter().all(is_back)
+                {
+                    let members = all.iter().filter_map(|on| match on {
+                        WaitTarget::Thread(thread) => Some(*thread),
+                        WaitTarget::Storage => None,
+                    });
+                    knots.push(members.collect());
+                }
+            }
+            knots
+        }
+    }
+
+    /// All that a thread waits for, directly or behind others.
+    fn reached_from(
+        thread: u32,
+        next: &BTreeMap<u32, BTreeSet<WaitTarget>>,
+    ) -> BTreeSet<WaitTarget> {
+        let mut found: BTreeSet<WaitTarget> = BTreeSet::new();
+        let mut left = vec![thread];
+        while let Some(thread) = left.pop() {
+            for on in next.get(&thread).into_iter().flatten() {
+                if let (true, WaitTarget::Thread(other)) = (found.insert(*on), on) {
+                    left.push(*other);
+                }
+            }
+        }
+        found
+    }
 
     fn span(start_ns: u64, end_ns: u64, on: WaitTarget) -> BlockedSpan {
         BlockedSpan { start_ns, end_ns, on }

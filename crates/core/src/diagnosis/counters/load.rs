@@ -28,13 +28,8 @@ impl<'a> CountedLoad<'a> {
         let counters = device.kernel.as_ref().filter(|_| device.is_kernel_counted)?;
         let ways = [Direction::Read, Direction::Write, Direction::Discard];
         let told = ways.iter().filter_map(|way| counters.directions[*way]);
-        let sum = |a: KernelDirection, b: KernelDirection| KernelDirection {
-            requests: a.requests.saturating_add(b.requests),
-            merges: 0,
-            bytes: a.bytes.saturating_add(b.bytes),
-            wait_ns: a.wait_ns.saturating_add(b.wait_ns),
-        };
-        let all = counters.undirected.unwrap_or_else(|| told.fold(KernelDirection::default(), sum));
+        let all =
+            counters.undirected.or_else(|| told.reduce(KernelDirection::and)).unwrap_or_default();
         Some(CountedLoad {
             device,
             requests: all.requests,

@@ -117,15 +117,15 @@ impl Facts<'_> {
         let waits: u64 = own.groups.iter().map(|group| group.waits).sum();
         let is_seen = waited_ns >= ONE_THREAD * own.time_ns as f64
             && own.time_ns >= waits.saturating_mul(LEAST_WAIT_NS);
+        if !is_seen {
+            return None;
+        }
         // Time of which nothing is known is no time that is not gained.
         let is_throughout = thread.longest_apart_ns as f64 <= APART * watch_ns
             && thread.span_ns as f64 >= (1.0 - 2.0 * APART) * watch_ns
             && thread.reached_ns as f64 >= WAITED_FOR * waited_ns;
         // Where the one that waits sleeps for the others, too, it depends on whose turn is longer.
         let is_mutual = hidden_ns >= MOST * waited_ns;
-        if !is_seen {
-            return None;
-        }
         let are_rounds = thread.sleeps >= ROUNDS && (is_throughout || is_mutual);
         are_rounds.then(|| (thread.reached_ns as f64 / thread.waited_ns.max(1) as f64).min(1.0))
     }
