@@ -82,7 +82,10 @@ pub(super) fn holder(row: &ChainRow) -> String {
     let file = row.files.first().map(|(file, _)| format!(" of {file}")).unwrap_or_default();
     let device = row.device.as_ref().map(|device| format!(" on {device}")).unwrap_or_default();
     let end = format!("{}{file}{device}", what(row.class));
-    steps.chain([end]).collect::<Vec<_>>().join(", which waits for ")
+    let mut steps: Vec<String> = steps.chain([end]).collect();
+    // Two threads of one process that have its name are one for the reader.
+    steps.dedup();
+    steps.join(", which waits for ")
 }
 
 /// A thread of a chain as sentences name it: `worker (4711)`.

@@ -8,12 +8,15 @@ use super::kind::BottleneckKind;
 use crate::analysis::summary::{DeviceSummary, Direction};
 use crate::diagnosis::facts::shape::two_modes;
 use crate::diagnosis::facts::syncs::ProgramSyncs;
+use crate::diagnosis::facts::thresholds::MOST;
 use crate::diagnosis::facts::{Facts, Waited};
 use crate::diagnosis::finding::{Confidence, Finding, Severity};
 use crate::diagnosis::programs::{self, FileRole};
+use crate::diagnosis::rules::fuse_server;
 use crate::diagnosis::subject::Subject;
 use crate::diagnosis::words;
 use crate::figures::plural;
+use crate::model::WaitClass;
 
 /// The least share of a group's time to name a second program, too. Chosen.
 const SECOND: f64 = 0.2;
@@ -22,7 +25,7 @@ const UNLIKE_THE_MEAN: f64 = 10.0;
 
 /// The finding.
 pub fn finding(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> Finding {
-    let subject = subject(group);
+    let subject = subject(facts, group);
     let role = role(&subject);
     let sentence = sentence(facts, group, &subject, role);
     let bound = bound(group);
@@ -50,7 +53,7 @@ pub fn finding(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> Finding {
     busy(finding, group.device).about(subject)
 }
 
-fn subject(group: &GroupedWaits<'_>) -> Subject {
+fn subject(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> Subject {
     let top = group.programs.first();
     let pid = top.filter(|top| top.pids.len() == 1).and_then(|top| top.pids.first().copied());
     Subject {
@@ -58,8 +61,26 @@ fn subject(group: &GroupedWaits<'_>) -> Subject {
         process: top.map(|top| top.process.to_owned()),
         pid: pid.filter(|pid| *pid > 0),
         container: top.and_then(|top| top.container.map(str::to_owned)),
-        file: top.and_then(WaitingProgram::file),
+        file: top.and_then(|top| top.file().or_else(|| mapped_file(facts, group, top))),
     }
+}
+
+/// Returns the mapped file that most faults of a device read, if the program waits for such: a
+/// fault has no call that would tell the file.
+fn mapped_file(
+    facts: &Facts<'_>,
+    group: &GroupedWaits<'_>,
+    top: &WaitingProgram<'_>,
+) -> Option<String> {
+    let in_faults = top.waited.groups.iter().filter(|group| group.class == WaitClass::PageFault);
+    let faults_ns = in_faults.map(|group| group.time_ns).fold(0, u64::saturating_add);
+    if faults_ns as f64 <= MOST * top.waited.time_ns as f64 {
+        return None;
+    }
+    let files = &facts.patterns(&group.device?.device)?.access.files;
+    let all = files.iter().map(|file| file.faults).fold(0, u64::saturating_add);
+    let most = files.iter().max_by_key(|file| file.faults)?;
+    (most.faults as f64 > MOST * all as f64).then(|| most.file.clone())
 }
 
 fn role(subject: &Subject) -> Option<FileRole> {
@@ -83,7 +104,8 @@ fn sentence(
             let process = subject.process.as_deref();
             format!(" for the {} {file}", programs::phrase(process, Some(file.as_str()), role))
         }
-        None => format!(" for {file}"),
+        None if call.is_some() => format!(" for {file}"),
+        None => format!(" of {file}"),
     });
     let second = group
         .programs
@@ -104,11 +126,13 @@ fn sentence(
     // A mean of many short waits and a long one hides the long one.
     let longest = (longest_ns >= UNLIKE_THE_MEAN * mean_ns)
         .then(|| format!(", up to {}", words::time(longest_ns)));
+    let server = fuse_server::behind(facts, &top.waited).map(|server| format!("; {server}"));
     format!(
-        "{who} {verb} {how}{}{on}{saturated} {} on average{}{second}",
+        "{who} {verb} {how}{}{on}{saturated} {} on average{}{second}{}",
         file.unwrap_or_default(),
         words::time(mean_ns),
         longest.unwrap_or_default(),
+        server.unwrap_or_default(),
     )
 }
 

@@ -31,6 +31,9 @@ pub const RENAME: &[SystemCall] = &[
     SystemCall("renameat", 264, 38),
     SystemCall("renameat2", 316, 276),
 ];
+/// Calls that list a directory.
+pub const LIST: &[SystemCall] =
+    &[SystemCall("getdents", 78, NONE), SystemCall("getdents64", 217, 61)];
 /// Calls that detach a file system.
 pub const UNMOUNT: &[SystemCall] = &[SystemCall("umount2", 166, 39)];
 /// Calls in which user space locks wait.

@@ -2,6 +2,7 @@
 
 use super::super::bottleneck::bound::SLOW_NS;
 use super::facts::calls::ASYNC;
+use super::facts::thresholds::MOST;
 use super::*;
 use crate::analysis::summary::patterns::WaitStack;
 use facts::WaitsByStack;
@@ -32,6 +33,14 @@ const ELSEWHERE: &[WaitClass] = &[
 ];
 /// What the submitter waits for if it needs a free request.
 const FULL: &str = "a free request: the queue is full";
+/// What a file system does with direct writes of parts of its blocks.
+const UNALIGNED: &str = "each write, which begins or ends within a block of the file: such \
+                         writes are done one after another";
+const ALIGN: &str = "write whole blocks at multiples of 4096 bytes: in an image partitions begin \
+                     at such a multiple (sector 2048, not 63: `fdisk -l IMAGE`); or write the file \
+                     once from end to end beforehand, instead of fallocate alone";
+/// The least number of writes to judge.
+const LEAST_WRITES: u64 = 50;
 /// What else the submitter waits for, and the functions that show it.
 const WHY: &[(&str, &[&str])] = &[
     ("pages of the page cache", &["filemap_*", "folio_wait_*", "page_cache_*"]),
@@ -83,7 +92,11 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let subject = stacked.subject();
     let why = WHY.iter().max_by_key(|(_, functions)| stacked.time_in(functions));
     let why = why.filter(|(_, functions)| stacked.time_in(functions) > 0).map(|why| why.0);
-    let why = if is_for_tags(&stacked) { Some(FULL) } else { why };
+    let why = match facts.busiest(|device| is_unaligned(facts, device, &stacked)) {
+        _ if is_for_tags(&stacked) => Some(FULL),
+        Some(_) => Some(UNALIGNED),
+        None => why,
+    };
     let call = stacked
         .stacks
         .first()
@@ -100,7 +113,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .shown("blocked time in submission", stacked.time_ns as f64, "ns", "iowhy waits")
         .also("blocked submissions", stacked.waits as f64 / facts.seconds(), "1/s")
         .also("longest wait", stacked.longest_ns as f64, "ns")
-        .fix(fix_of(&stacked))
+        .fix(if why == Some(UNALIGNED) { ALIGN } else { fix_of(&stacked) })
         .check(
             "write the file once from end to end beforehand: submission then returns at once; if \
              it still blocks, check `iowhy waits --by stack`",
@@ -114,6 +127,18 @@ fn blocks(facts: &Facts<'_>, stack: &WaitStack) -> bool {
         && (stack.class != WaitClass::Tag || mean_ns(stack) >= SLOW_NS)
         && facts::has_function(&stack.functions, SUBMITTING)
         && !facts::has_function(&stack.functions, WORKERS)
+}
+
+/// Whether the submitter waits for a device that gets most writes in parts of blocks, from a file.
+fn is_unaligned(facts: &Facts<'_>, device: &DeviceSummary, stacked: &WaitsByStack<'_>) -> bool {
+    let in_file = stacked.time_in(&["iomap_dio_rw", "__iomap_dio_rw", "ext4_file_write_iter"]);
+    let access = facts.patterns(&device.device).map(|patterns| &patterns.access);
+    stacked.subject().device.as_ref() == Some(&device.device)
+        && in_file as f64 > MOST * stacked.time_ns as f64
+        && access.is_some_and(|access| {
+            access.data_writes >= LEAST_WRITES
+                && access.unaligned_writes as f64 >= MOST * access.data_writes as f64
+        })
 }
 
 /// Whether most of the time is spent waiting for a free request.

@@ -1,5 +1,6 @@
 //! A loop device whose backing file is cached a second time.
 
+use super::flush_cost::is_cached_below;
 use super::*;
 use facts::BULK_PER_S;
 
@@ -27,10 +28,9 @@ fn judge(facts: &Facts<'_>) -> Judged {
         |device: &DeviceSummary| device.directions.0.iter().map(|it| it.bytes_per_s).sum::<f64>();
     let buffered = |device: &DeviceSummary| {
         let kind = facts.file_system(&device.device);
-        device.backing_file.is_some()
+        is_cached_below(facts, device)
             && !kind.is_some_and(|kind| COMPRESSED.contains(&kind))
             && !device.below.is_empty()
-            && facts.setting(device, "loop/dio").is_some_and(|it| it.trim() == "0")
             && moved(device) >= BULK_PER_S
     };
     let device = facts.busiest(buffered).ok_or(Clear)?;

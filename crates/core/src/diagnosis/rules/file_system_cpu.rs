@@ -117,8 +117,8 @@ fn of_process<'a>(
     Some(BusyCalls { subject, mount, work, time_ns, calls, claims })
 }
 
-/// Returns the process that waits longest for the kernel to compress what it writes, while
-/// the device has little to do.
+/// Returns the program that waits longest for the kernel to compress what it writes, while the
+/// device has little to do. Many tools that write are started anew each time.
 fn behind_workers<'a>(facts: &Facts<'a>) -> Option<BusyCalls<'a>> {
     let mount_of = |group: &WaitGroup| {
         let mount = facts.mount_of_file(group.file.as_deref()?)?;
@@ -133,11 +133,19 @@ fn behind_workers<'a>(facts: &Facts<'a>) -> Option<BusyCalls<'a>> {
             && is_idle(group)
             && mount_of(group).is_some()
     };
-    let all = facts.waits(is_behind);
-    let first = all.groups.first()?;
-    let waited = facts.waits(|group| group.pid == first.pid && is_behind(group));
+    let mut programs: BTreeMap<(&str, Option<&str>), u64> = BTreeMap::new();
+    for group in &facts.waits(is_behind).groups {
+        *programs.entry((&group.process, group.container.as_deref())).or_default() += group.time_ns;
+    }
+    let (program, _) = programs.into_iter().max_by_key(|(_, time_ns)| *time_ns)?;
+    let waited = facts.waits(|group| {
+        (group.process.as_str(), group.container.as_deref()) == program && is_behind(group)
+    });
+    let first = waited.groups.first()?;
+    let is_one = waited.groups.iter().all(|group| group.pid == first.pid);
+    let subject = waited.subject();
     Some(BusyCalls {
-        subject: waited.subject(),
+        subject: Subject { pid: subject.pid.filter(|_| is_one), ..subject },
         mount: mount_of(first),
         work: Work::Compress,
         time_ns: waited.class_ns,

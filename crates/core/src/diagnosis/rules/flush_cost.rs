@@ -107,8 +107,9 @@ fn finding(facts: &Facts<'_>, device: &DeviceSummary, flush: StageTime, median: 
     let holds = facts.journalled(name).map_or_else(String::new, |file_system| {
         format!(", which holds the journal of the file system on {file_system},")
     });
+    let image = if is_cached_below(facts, device) { IN_CACHE } else { "" };
     let sentence = format!(
-        "{name}{holds} takes {} to flush its cache{than}{waits}",
+        "{name}{image}{holds} takes {} to flush its cache{than}{waits}",
         words::time(flush.mean_ns),
     );
     let finding = if waited_ns > 0 {
@@ -185,7 +186,21 @@ fn fix(facts: &Facts<'_>, device: &DeviceSummary, subject: &Subject, by_writes: 
          through` in sysfs (queue/write_cache is \"{cache}\") unless the cache survives power \
          loss: a crash then loses or corrupts data"
     );
-    advice(subject, by_writes, &general)
+    let own = advice(subject, by_writes, &general);
+    match is_cached_below(facts, device) {
+        true => format!("`losetup --direct-io=on /dev/{name}`, or where it is set up; else {own}"),
+        false => own,
+    }
+}
+
+/// What the name of a loop device without direct I/O is followed by.
+const IN_CACHE: &str =
+    " (a loop device without direct I/O: a flush writes all dirty pages of its file)";
+
+/// Whether a device is a loop device that writes its file through the page cache.
+pub(super) fn is_cached_below(facts: &Facts<'_>, device: &DeviceSummary) -> bool {
+    device.backing_file.is_some()
+        && facts.setting(device, "loop/dio").is_some_and(|dio| dio.trim() == "0")
 }
 
 #[cfg(test)]

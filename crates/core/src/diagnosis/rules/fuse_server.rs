@@ -1,6 +1,7 @@
 //! Threads wait for the process that serves a FUSE file system, or for the virtiofs host.
 
 use super::network_filesystem::{mount_of, severity_of};
+use super::super::convoy;
 use super::*;
 use crate::analysis::summary::{ChainRow, ChainStep};
 use crate::model::environment::Mount;
@@ -39,21 +40,21 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let mount = mount_of(facts, &waited.groups, is_fuse);
     let server = mount.and_then(|mount| mount.server.as_deref());
     let is_host = mount.is_some_and(|mount| mount.kind == "virtiofs");
-    let who_serves_what = who_serves_what(mount, is_host);
     let own = server.map_or_else(Waited::default, |server| waits_of(facts, server));
-    let behind = ServerWaits::new(facts, &waited, &own);
+    // What the server waits for in another program has causes of its own there.
+    let passed_on = server.and_then(|server| passed_on(facts, server));
+    let behind = ServerWaits::new(facts, &waited, &own, passed_on);
     let held_up = behind.as_ref().and_then(|behind| behind.held_up(&waited));
     let seen = held_up.as_ref().unwrap_or(&waited);
     let subject = Subject { device: None, ..seen.subject() };
     let sentence = format!(
-        "{} waits for {who_serves_what}, {} on average{}",
+        "{} waits for {}, {} on average{}",
         words::who(&subject),
+        who_serves_what(mount, is_host, behind.is_none()),
         words::time(seen.mean_ns()),
         behind.as_ref().map(ServerWaits::words).unwrap_or_default(),
     );
     let per_s = waited.waits as f64 / facts.seconds();
-    // What the server waits for in another program has causes of its own there.
-    let passed_on = server.and_then(|server| passed_on(facts, server));
     let passed_ns = passed_on.map_or(0, |row| row.time_ns);
     let its = Claims::of_class(&waited).limited_to(waited.class_ns.saturating_sub(passed_ns));
     let claims = its.and(&Claims::of_waits(&own).scaled(OF_SERVER));
@@ -82,8 +83,9 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .into())
 }
 
-/// Returns `sshfs (812) that serves /mnt (fuse.sshfs, host:/srv)`.
-fn who_serves_what(mount: Option<&Mount>, is_host: bool) -> String {
+/// Returns `sshfs (812) that serves /mnt`, with `(fuse.sshfs, host:/srv)` if nothing else is said of
+/// the server.
+fn who_serves_what(mount: Option<&Mount>, is_host: bool, says_kind: bool) -> String {
     let whom = match mount.and_then(|mount| mount.server.as_deref()) {
         Some(server) => server,
         None if is_host => "the hypervisor",
@@ -91,7 +93,10 @@ fn who_serves_what(mount: Option<&Mount>, is_host: bool) -> String {
     };
     let place = mount.map_or_else(
         || "a FUSE file system".to_owned(),
-        |mount| format!("{} ({}, {})", mount.path, mount.kind, mount.source),
+        |mount| match says_kind {
+            true => format!("{} ({}, {})", mount.path, mount.kind, mount.source),
+            false => mount.path.clone(),
+        },
     );
     format!("{whom} that serves {place}")
 }
@@ -109,6 +114,16 @@ pub(super) fn clients<'a>(facts: &Facts<'a>, waited: &Waited<'_>) -> Waited<'a> 
     })
 }
 
+/// Returns `sftp-server (7), which waits for requests of /srv/film on sda`: what the server of the
+/// first of these waits for, if that is another program.
+pub(in crate::diagnosis) fn behind(facts: &Facts<'_>, waited: &Waited<'_>) -> Option<String> {
+    let first = waited.groups.iter().find(|group| group.class == WaitClass::Fuse)?;
+    let mount = facts.mount_of_file(first.file.as_deref()?)?;
+    let server = mount.server.as_deref()?;
+    let row = passed_on(facts, server)?;
+    Some(format!("{server} serves it and waits for {}", convoy::holder(row)))
+}
+
 /// Whether file systems of this type use the FUSE protocol.
 fn is_fuse(kind: &str) -> bool {
     kind == "fuse" || kind == "fuseblk" || kind == "virtiofs" || kind.starts_with("fuse.")
@@ -117,7 +132,7 @@ fn is_fuse(kind: &str) -> bool {
 /// Returns the chain of threads in which a server waits for another program most.
 fn passed_on<'a>(facts: &Facts<'a>, server: &str) -> Option<&'a ChainRow> {
     let rows = facts.chains();
-    let mut own = rows.filter(|row| {
+    let own = rows.filter(|row| {
         let first = row.steps.first();
         let is_server = |chain_step: &ChainStep| {
             words::process(&chain_step.process, Some(chain_step.pid), None) == server
@@ -125,7 +140,8 @@ fn passed_on<'a>(facts: &Facts<'a>, server: &str) -> Option<&'a ChainRow> {
         let is_other = row.steps.last().map(|step| step.pid) != first.map(|first| first.pid);
         first.is_some_and(is_server) && is_other
     });
-    own.next()
+    // The shortest says most: a thread of the server may wait for another one that does.
+    own.min_by_key(|row| row.steps.len())
 }
 
 /// Returns the waits for storage of the server itself, such as `sshfs (812)`.
@@ -136,6 +152,8 @@ fn waits_of<'a>(facts: &Facts<'a>, server: &str) -> Waited<'a> {
 
 /// The storage that a server itself waits for while others wait for it.
 struct ServerWaits {
+    /// The program that the server asks in turn, if that is what waits.
+    program: Option<String>,
     device: String,
     call: &'static str,
     file: Option<String>,
@@ -149,7 +167,18 @@ struct ServerWaits {
 impl ServerWaits {
     /// Returns what a server waits for most, if that is half of the time of those who wait for it,
     /// or half of the watch.
-    fn new(facts: &Facts<'_>, waited: &Waited<'_>, own: &Waited<'_>) -> Option<ServerWaits> {
+    fn new(
+        facts: &Facts<'_>,
+        waited: &Waited<'_>,
+        own: &Waited<'_>,
+        passed_on: Option<&ChainRow>,
+    ) -> Option<ServerWaits> {
+        let last = passed_on.and_then(|row| row.steps.last());
+        let of_last = last.map(|last| facts.waits(|group| group.pid == last.pid));
+        let (own, last) = match &of_last {
+            Some(of_last) if of_last.time_ns > own.time_ns => (of_last, last),
+            _ => (own, None),
+        };
         if 2 * own.time_ns < waited.time_ns.min(facts.duration_ns()) {
             return None;
         }
@@ -168,6 +197,7 @@ impl ServerWaits {
         let askers = Waited::from_groups(askers.copied().collect());
         let is_known = askers.time_ns > 0 && askers.time_ns < waited.time_ns;
         Some(ServerWaits {
+            program: last.map(|last| words::process(&last.process, Some(last.pid), None)),
             device: device.to_owned(),
             call: facts.call_name(first.syscall).unwrap_or("a call"),
             file: first.file.clone(),
@@ -195,8 +225,12 @@ impl ServerWaits {
         let asked_by = self.asked_by.as_ref().filter(|_| self.is_serial);
         let asked_by = asked_by.map(|(who, _)| format!(", probably for {who},"));
         let asked_by = asked_by.unwrap_or_default();
+        let whom = match &self.program {
+            Some(program) => format!("it waits for {program}, which"),
+            None => "the server".to_owned(),
+        };
         format!(
-            "; the server {serial}itself waits{asked_by} in {}{of} on {}, {} each",
+            "; {whom} {serial}itself waits{asked_by} in {}{of} on {}, {} each",
             self.call,
             self.device,
             words::time(self.mean_ns),
@@ -218,6 +252,10 @@ fn fix(is_host: bool, behind: Option<&ServerWaits>) -> String {
         _ if is_host => "check the host: its disk, and whether virtiofsd has enough CPUs and \
                          threads; keep hot data on a disk of the guest"
             .to_owned(),
+        Some(ServerWaits { program: Some(program), device, .. }) => format!(
+            "give bulk work a mount, that is a connection, of its own: {program} answers all of \
+             this one; or look after {device}, for which it waits: `iowhy -d {device}`",
+        ),
         Some(behind) if behind.is_serial => format!(
             "let the server handle several requests at once (multithreaded: without the option \
              -s; bindfs: `--multithreaded`): {} then serves them together",

@@ -4,6 +4,7 @@ use super::super::programs::{self, Topic};
 use super::*;
 use crate::analysis::summary::{CodePathRow, ProcessRow, UsedRow};
 use crate::model::stack::without_types;
+use facts::calls::LIST;
 use facts::thresholds::MOST;
 
 /// The least share of the read time for metadata. A load that reads files stays far below. Chosen.
@@ -171,6 +172,8 @@ fn finding(
         true => "reads metadata blocks",
         false => "scans names and inodes",
     };
+    let listed = listed(facts, &subject);
+    let what = listed.as_deref().unwrap_or(what);
     let sentence = format!("{} {what} on {name}{busy}{through}", words::who(&subject));
     let of_reads = time_ns as f64 / all.max(1) as f64;
     let whole = facts::device_time_ns(device);
@@ -210,13 +213,41 @@ fn finding(
             format!("iowhy stacks{flags} --flags M"),
         )
         .fix(format!(
-            "{advice}. Keep inodes cached longer, at the cost of file data: `sysctl \
-             vm.vfs_cache_pressure=50`{hint}"
+            "{}{advice}. Keep inodes cached longer, at the cost of file data: `sysctl \
+             vm.vfs_cache_pressure=50`{hint}",
+            if listed.is_some() { large_directory(facts, name) } else { "" },
         ))
         .check(format!(
             "`iowhy -d {name} --flags M` while it is stopped: the reads stop; if not, another \
              process does the lookups"
         ))
+}
+
+/// Returns `reads the blocks of directories (/spool/*)` if a program lists directories most of the
+/// time, rather than look up what is in them.
+fn listed(facts: &Facts<'_>, subject: &Subject) -> Option<String> {
+    let process = subject.process.as_ref()?;
+    let own = facts.waits(|group| group.device == subject.device && group.process == *process);
+    let is_listing = |group: &&&WaitGroup| facts.is_call(group.syscall, LIST);
+    let listing = own.groups.iter().filter(is_listing);
+    let listing = facts::Waited::from_groups(listing.copied().collect());
+    let names: Vec<&str> =
+        listing.groups.iter().filter_map(|group| group.file.as_deref()).collect();
+    let place = words::pattern(&names).map_or_else(String::new, |place| format!(" ({place})"));
+    let is_most = listing.time_ns as f64 > MOST * own.time_ns as f64;
+    is_most.then(|| format!("reads the blocks of directories{place}"))
+}
+
+/// What to do about directories that are slow to list: those of ext4 never become smaller.
+fn large_directory(facts: &Facts<'_>, device: &str) -> &'static str {
+    match facts.file_system(device).is_some_and(|kind| kind.starts_with("ext")) {
+        true => {
+            "see whether `ls -ld` shows far more bytes for them than their names need: a directory \
+             that once held many files keeps its blocks. Move its files to a new one, or run \
+             `e2fsck -fD` while it is not mounted; else "
+        }
+        false => "",
+    }
 }
 
 #[cfg(test)]
