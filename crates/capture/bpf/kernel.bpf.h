@@ -412,6 +412,10 @@ struct sched_info {
 	unsigned long long run_delay; /* only with schedstats or delay accounting */
 };
 
+struct sched_entity {
+	u64 sum_exec_runtime;
+};
+
 struct task_struct {
 	struct thread_info thread_info;
 	void *stack;
@@ -432,6 +436,8 @@ struct task_struct {
 	struct files_struct *files;
 	struct fs_struct *fs;
 	struct sched_info sched_info;
+	struct sched_entity se;
+	unsigned long nvcsw;
 	unsigned long blocker;	     /* 6.16 and later */
 	struct mutex *blocker_mutex; /* 6.15 */
 };

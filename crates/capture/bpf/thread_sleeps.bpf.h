@@ -11,11 +11,8 @@
 #include "thinning.bpf.h"
 #include "wait_stacks.bpf.h"
 
-/*
- * A sleep is the same as the one before where only a time limit ended that. On a busy machine the
- * thread waits for a CPU for tens of milliseconds before it can sleep again.
- */
-#define SAME_SLEEP_NS  100000000
+/* CPU time that a thread takes at most between two parts of one sleep; see is_same_sleep(). */
+#define SAME_SLEEP_NS  5000000
 #define SLACK_EVERY_NS 1000000000
 
 struct {
@@ -101,6 +98,19 @@ static __always_inline void mark_storage_wait(struct wire_thread *thread, u32 ti
 	thread->has_waited_long = now - since >= WIRE_LONG_WAIT_NS;
 }
 
+/*
+ * Whether a sleep goes on that only its time limit ended: the thread asks for the same again, has
+ * slept for nothing else, and has done hardly anything. How long it waited for a CPU does not
+ * matter.
+ */
+static __always_inline bool is_same_sleep(struct wire_thread *thread, struct task_struct *task,
+					  int system_call, u64 address)
+{
+	return thread->since_ns && thread->system_call == system_call &&
+	       thread->address == address && (u32)READ(task, nvcsw) - thread->switches <= 1 &&
+	       READ(task, se.sum_exec_runtime) - thread->ran_ns <= SAME_SLEEP_NS;
+}
+
 static __always_inline void begin_thread_sleep(void *ctx, u32 tid, int system_call,
 					       struct pt_regs *regs)
 {
@@ -111,8 +121,7 @@ static __always_inline void begin_thread_sleep(void *ctx, u32 tid, int system_ca
 		return;
 	if (thread->tid != tid)
 		take_thread(thread, tid);
-	if (!thread->since_ns || now - thread->woken_ns > SAME_SLEEP_NS ||
-	    thread->system_call != system_call || thread->address != address) {
+	if (!is_same_sleep(thread, current_task(), system_call, address)) {
 		thread->since_ns = now;
 		thread->system_call = system_call;
 		thread->address = address;
@@ -247,8 +256,11 @@ static __always_inline void end_thread_sleep(void *ctx, struct wire_thread *thre
 	if (is_in_interrupt(ctx, waker) && !is_sent_by(waker, thread)) {
 		/* A timeout interrupted it; other interrupts are events from elsewhere. */
 		thread->woken_ns = now;
-		if (thread->is_timed)
+		if (thread->is_timed) {
+			thread->ran_ns = READ(task, se.sum_exec_runtime);
+			thread->switches = (u32)READ(task, nvcsw);
 			thread->since_ns = since;
+		}
 		return;
 	}
 	if (now - since < settings.thread_sleep_ns)
