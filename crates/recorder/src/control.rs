@@ -3,22 +3,20 @@
 //!
 //! What does not belong here: what an incident is.
 
+use crate::serving::{self, Door, Reply, RequestService};
 use crate::sockets;
-use iowhy_fs::confined::{Role, limit_this_thread};
-use rustix::thread::CapabilitySet;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The time that either side waits for the other, for a complete request.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Bytes of a line.
-const MOST_BYTES: u64 = 512;
-/// Clients at the same time; one more is refused at once.
-const MOST_CLIENTS: usize = 16;
+const MOST_BYTES: usize = 512;
+/// Characters of a reason.
+const MOST_CHARACTERS: usize = 100;
 /// Requests that wait for the daemon.
 const MOST_WAITING: usize = 64;
 /// The only command.
@@ -30,7 +28,7 @@ pub struct CaptureRequest {
     /// The reason, in the words of the person.
     pub reason: String,
     /// The channel for the answer, one line.
-    pub answer: SyncSender<String>,
+    pub answer: SyncSender<Vec<u8>>,
 }
 
 /// Returns the path of the socket below the runtime directory.
@@ -101,65 +99,37 @@ impl RecorderState {
 /// # Errors
 /// Fails if the socket cannot be made, or the system has no thread.
 pub fn serve(runtime: &Path) -> io::Result<Receiver<CaptureRequest>> {
-    let path = socket_path(runtime);
     // The lock excludes another daemon: a socket at this path is of one that was killed.
-    let listener = sockets::listen(&path)?;
+    let listener = sockets::listen(&socket_path(runtime))?;
     let (requests, received) = sync_channel(MOST_WAITING);
-    let clients = Arc::new(());
-    std::thread::Builder::new().name("control".to_owned()).spawn(move || {
-        limit_this_thread(&Role::Writes(Vec::new()), CapabilitySet::empty());
-        for mut stream in listener.incoming().flatten() {
-            let (requests, counted) = (requests.clone(), Arc::clone(&clients));
-            if Arc::strong_count(&counted) > MOST_CLIENTS + 1 {
-                // The client may never read this.
-                let _ = stream.set_nonblocking(true);
-                let _ = writeln!(stream, "error: too many clients at once");
-                continue;
-            }
-            let client = std::thread::Builder::new().name("control-client".to_owned());
-            // A failure concerns only its client, and without a thread the client gets no answer.
-            let _ = client.spawn(move || {
-                let _ = answer(stream, &requests);
-                drop(counted);
-            });
-        }
-    })?;
+    let service = RequestService {
+        patience: PATIENCE,
+        most_bytes: MOST_BYTES,
+        is_complete: |asked| asked.contains(&b'\n'),
+        answer: Box::new(move |asked| answer(asked, &requests)),
+    };
+    serving::serve(Door::Unix(listener), "control", service)?;
     Ok(received)
 }
 
-/// Reads from a stream until one deadline for all of its reads together.
-struct TimedReader<'a> {
-    stream: &'a UnixStream,
-    until: Instant,
-}
-
-impl Read for TimedReader<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let left = self.until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        self.stream.set_read_timeout(Some(left))?;
-        self.stream.read(buffer)
+/// Hands a request on to the daemon, which answers it.
+fn answer(asked: &[u8], requests: &SyncSender<CaptureRequest>) -> Reply {
+    let refused = |why: &str| Reply::Ready(format!("error: {why}\n").into_bytes());
+    let line = String::from_utf8_lossy(asked);
+    let Some(reason) = line.trim_end().strip_prefix(CAPTURE) else {
+        return refused("only `capture REASON` is understood");
+    };
+    let (answer, answered) = sync_channel(1);
+    match requests.try_send(CaptureRequest { reason: clean(reason), answer }) {
+        Ok(()) => Reply::Later(answered),
+        Err(_) => refused("too many requests at once"),
     }
 }
 
-fn answer(mut stream: UnixStream, requests: &SyncSender<CaptureRequest>) -> io::Result<()> {
-    stream.set_write_timeout(Some(PATIENCE))?;
-    let mut line = String::new();
-    let timed = TimedReader { stream: &stream, until: Instant::now() + PATIENCE };
-    BufReader::new(timed.take(MOST_BYTES)).read_line(&mut line)?;
-    let said = match line.trim_end().strip_prefix(CAPTURE) {
-        None => "error: only `capture REASON` is understood".to_owned(),
-        Some(reason) => {
-            let (answer, answered) = sync_channel(1);
-            // A daemon that is late answers late or not at all.
-            let _ = requests.try_send(CaptureRequest { reason: reason.to_owned(), answer });
-            let late = |_| "error: the daemon did not answer in time".to_owned();
-            answered.recv_timeout(PATIENCE).unwrap_or_else(late)
-        }
-    };
-    writeln!(stream, "{said}")
+/// A reason as it is kept and shown: one short line.
+fn clean(reason: &str) -> String {
+    let plain = |character: char| if character.is_control() { ' ' } else { character };
+    reason.chars().map(plain).take(MOST_CHARACTERS).collect()
 }
 
 /// Asks the daemon for an incident, and returns its answer.
@@ -169,14 +139,12 @@ fn answer(mut stream: UnixStream, requests: &SyncSender<CaptureRequest>) -> io::
 pub fn capture(runtime: &Path, reason: &str) -> io::Result<String> {
     let mut stream = UnixStream::connect(socket_path(runtime))?;
     stream.set_read_timeout(Some(2 * PATIENCE))?;
-    let reason: String = reason
-        .chars()
-        .map(|character| if character.is_control() { ' ' } else { character })
-        .take(100)
-        .collect();
-    writeln!(stream, "{CAPTURE}{reason}")?;
+    writeln!(stream, "{CAPTURE}{}", clean(reason))?;
     let mut line = String::new();
-    BufReader::new(stream.take(MOST_BYTES)).read_line(&mut line)?;
+    BufReader::new(stream.take(MOST_BYTES as u64)).read_line(&mut line)?;
+    if line.is_empty() {
+        return Err(io::Error::other("the daemon did not answer in time"));
+    }
     match line.trim_end().strip_prefix("error: ") {
         Some(cause) => Err(io::Error::other(cause.to_owned())),
         None => Ok(line.trim_end().to_owned()),
@@ -186,6 +154,8 @@ pub fn capture(runtime: &Path, reason: &str) -> io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::serving::MOST_CLIENTS;
+    use std::time::Instant;
 
     #[test]
     fn an_incident_can_be_asked_for() {
@@ -194,7 +164,7 @@ mod tests {
         let requests = serve(folder.path()).unwrap();
         let daemon = std::thread::spawn(move || {
             let request = requests.recv().unwrap();
-            request.answer.send("incident 7".to_owned()).unwrap();
+            request.answer.send(b"incident 7\n".to_vec()).unwrap();
             request.reason
         });
         assert_eq!(capture(folder.path(), "slow\nlogin").unwrap(), "incident 7");
@@ -210,22 +180,27 @@ mod tests {
         let requests = serve(folder.path()).unwrap();
         let socket = socket_path(folder.path());
         let silent: Vec<UnixStream> =
-            (0..MOST_CLIENTS - 1).map(|_| UnixStream::connect(&socket).unwrap()).collect();
+            (0..2 * MOST_CLIENTS).map(|_| UnixStream::connect(&socket).unwrap()).collect();
         let daemon = std::thread::spawn(move || {
-            requests.recv().unwrap().answer.send("incident 7".to_owned()).unwrap();
+            requests.recv().unwrap().answer.send(b"incident 7\n".to_vec()).unwrap();
             requests
         });
         let begun = Instant::now();
         assert_eq!(capture(folder.path(), "x").unwrap(), "incident 7");
         assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
         let _requests = daemon.join().unwrap();
-        // Clients beyond the limit are told so.
-        let many: Vec<UnixStream> =
-            (0..2 * MOST_CLIENTS).map(|_| UnixStream::connect(&socket).unwrap()).collect();
-        let mut said = String::new();
-        many.last().unwrap().read_to_string(&mut said).unwrap();
-        assert!(said.contains("too many clients"), "{said}");
-        drop((silent, many));
+        drop(silent);
+    }
+
+    #[test]
+    fn reasons_are_cleaned_whoever_sends_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let requests = serve(folder.path()).unwrap();
+        let mut stream = UnixStream::connect(socket_path(folder.path())).unwrap();
+        let reason = format!("\u{1b}[2J{}", "x".repeat(400));
+        stream.write_all(format!("{CAPTURE}{reason}\n").as_bytes()).unwrap();
+        let request = requests.recv().unwrap();
+        assert_eq!(request.reason, format!(" [2J{}", "x".repeat(MOST_CHARACTERS - 4)));
     }
 
     #[test]

@@ -383,11 +383,11 @@ impl Daemon<'_> {
             };
             self.follow(watch, Trigger::manual(TriggerKind::Command, reason.to_owned()))?;
             let said = match &self.open {
-                Some(open) => format!("incident {}", open.record.number),
-                None => "error: too many incidents could not be saved yet".to_owned(),
+                Some(open) => format!("incident {}\n", open.record.number),
+                None => "error: too many incidents could not be saved yet\n".to_owned(),
             };
             // The client waits five seconds at most, and may be gone.
-            let _ = request.answer.try_send(said);
+            let _ = request.answer.try_send(said.into_bytes());
         }
         Ok(())
     }

@@ -15,13 +15,17 @@ use rustix::thread::CapabilitySet;
 use std::io;
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
+use std::sync::mpsc::{Receiver, TryRecvError};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 /// Clients that are served at the same time.
-pub const MOST_CLIENTS: usize = 64;
-/// Clients that are accepted before the others are polled again.
-const MOST_ACCEPTED: usize = 256;
+pub const MOST_CLIENTS: usize = 128;
+/// Clients that are accepted before the others are polled again: a quarter, so that a client has
+/// four turns however fast others connect.
+const MOST_ACCEPTED: usize = MOST_CLIENTS / 4;
+/// The time between two looks for an answer that another thread makes.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// The listener that clients connect to.
 #[derive(Debug)]
@@ -64,8 +68,17 @@ impl Door {
     }
 }
 
-/// A function that makes the answer to a complete request.
-pub type Answer = Box<dyn Fn(&[u8]) -> Vec<u8> + Send>;
+/// The answer to a request.
+#[derive(Debug)]
+pub enum Reply {
+    /// The bytes of the answer.
+    Ready(Vec<u8>),
+    /// Another thread makes it. If that thread drops its end, the client gets no answer.
+    Later(Receiver<Vec<u8>>),
+}
+
+/// A function that answers a complete request.
+pub type Answer = Box<dyn Fn(&[u8]) -> Reply + Send>;
 
 /// The limits and functions by which requests are answered.
 pub struct RequestService {
@@ -83,9 +96,17 @@ pub struct RequestService {
 struct ServedClient {
     stream: OwnedFd,
     until: Instant,
-    asked: Vec<u8>,
-    /// The answer, and how many bytes of it were sent.
-    answer: Option<(Vec<u8>, usize)>,
+    progress: Progress,
+}
+
+/// The part of its request that a client has reached.
+enum Progress {
+    /// It sends its request.
+    Asking(Vec<u8>),
+    /// Another thread makes the answer.
+    Waiting(Receiver<Vec<u8>>),
+    /// It reads the answer, of which so many bytes were sent.
+    Reading(Vec<u8>, usize),
 }
 
 /// Serves `door` in a thread of its own.
@@ -112,7 +133,11 @@ fn serve_all(door: &Door, service: &RequestService) {
             .iter_mut()
             .zip(ready)
             .map(|(client, is_ready)| {
-                client.until > now && (!is_ready || client.go_on(service).is_ok_and(|goes| goes))
+                let is_waiting = matches!(client.progress, Progress::Waiting(_));
+                // Nothing is polled for a client that waits, but that it is gone.
+                let is_over = client.until <= now || is_waiting && is_ready;
+                let has_turn = is_waiting || is_ready;
+                !is_over && (!has_turn || client.go_on(service).is_ok_and(|goes| goes))
             })
             .collect();
         let mut is_kept = is_kept.into_iter();
@@ -128,10 +153,16 @@ fn serve_all(door: &Door, service: &RequestService) {
 fn wait(door: &Door, clients: &[ServedClient]) -> Option<Vec<bool>> {
     let mut polled = vec![door.poll_fd()];
     polled.extend(clients.iter().map(|client| {
-        let wanted = if client.answer.is_some() { PollFlags::OUT } else { PollFlags::IN };
+        let wanted = match client.progress {
+            Progress::Asking(_) => PollFlags::IN,
+            Progress::Waiting(_) => PollFlags::empty(),
+            Progress::Reading(..) => PollFlags::OUT,
+        };
         PollFd::new(&client.stream, wanted)
     }));
-    let first = clients.iter().map(|client| client.until).min();
+    let is_waiting = |client: &ServedClient| matches!(client.progress, Progress::Waiting(_));
+    let look = clients.iter().any(is_waiting).then(|| Instant::now() + LOOK_AGAIN);
+    let first = clients.iter().map(|client| client.until).chain(look).min();
     let limit = first.map(|until| {
         let left = until.saturating_duration_since(Instant::now());
         Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) }
@@ -146,22 +177,40 @@ fn wait(door: &Door, clients: &[ServedClient]) -> Option<Vec<bool>> {
 fn accept(door: &Door, service: &RequestService, clients: &mut Vec<ServedClient>) {
     for _ in 0..MOST_ACCEPTED {
         let Some(stream) = door.accept() else { return };
-        if clients.len() >= MOST_CLIENTS {
-            // They are in order of arrival.
-            clients.remove(0);
-        }
         let until = Instant::now() + service.patience;
-        clients.push(ServedClient { stream, until, asked: Vec::new(), answer: None });
+        let mut client = ServedClient { stream, until, progress: Progress::Asking(Vec::new()) };
+        // Most clients have sent their request by now, and are gone before others come.
+        if !client.go_on(service).is_ok_and(|goes| goes) {
+            continue;
+        }
+        if clients.len() >= MOST_CLIENTS {
+            // They are in order of arrival. Those that have asked go last.
+            let is_asking = |client: &ServedClient| matches!(client.progress, Progress::Asking(_));
+            clients.remove(clients.iter().position(is_asking).unwrap_or(0));
+        }
+        clients.push(client);
     }
 }
 
 impl ServedClient {
     /// Reads or writes as much as is possible now; returns whether the client is to be kept.
     fn go_on(&mut self, service: &RequestService) -> io::Result<bool> {
-        if self.answer.is_none() && self.read(service)? {
-            self.answer = Some(((service.answer)(&self.asked), 0));
+        if let Progress::Asking(asked) = &mut self.progress
+            && read(&self.stream, asked, service)?
+        {
+            self.progress = match (service.answer)(asked) {
+                Reply::Ready(answer) => Progress::Reading(answer, 0),
+                Reply::Later(answer) => Progress::Waiting(answer),
+            };
         }
-        let Some((answer, sent)) = &mut self.answer else { return Ok(true) };
+        if let Progress::Waiting(answer) = &self.progress {
+            match answer.try_recv() {
+                Ok(answer) => self.progress = Progress::Reading(answer, 0),
+                Err(TryRecvError::Empty) => return Ok(true),
+                Err(TryRecvError::Disconnected) => return Ok(false),
+            }
+        }
+        let Progress::Reading(answer, sent) = &mut self.progress else { return Ok(true) };
         while let Some(rest) = answer.get(*sent..).filter(|rest| !rest.is_empty()) {
             match rustix::io::write(&self.stream, rest) {
                 Ok(count) => *sent += count,
@@ -171,20 +220,19 @@ impl ServedClient {
         }
         Ok(false)
     }
+}
 
-    /// Reads the available bytes; returns whether the request is complete.
-    fn read(&mut self, service: &RequestService) -> io::Result<bool> {
-        let mut buffer = [0; 4096];
-        let room = service.most_bytes.saturating_sub(self.asked.len()).min(buffer.len());
-        match rustix::io::read(&self.stream, &mut buffer[..room]) {
-            Ok(0) => Ok(true),
-            Ok(count) => {
-                self.asked.extend_from_slice(&buffer[..count]);
-                let is_full = self.asked.len() >= service.most_bytes;
-                Ok(is_full || (service.is_complete)(&self.asked))
-            }
-            Err(Errno::AGAIN | Errno::INTR) => Ok(false),
-            Err(error) => Err(error.into()),
+/// Reads the available bytes of a request; returns whether it is complete.
+fn read(stream: &OwnedFd, asked: &mut Vec<u8>, service: &RequestService) -> io::Result<bool> {
+    let mut buffer = [0; 4096];
+    let room = service.most_bytes.saturating_sub(asked.len()).min(buffer.len());
+    match rustix::io::read(stream, &mut buffer[..room]) {
+        Ok(0) => Ok(true),
+        Ok(count) => {
+            asked.extend_from_slice(&buffer[..count]);
+            Ok(asked.len() >= service.most_bytes || (service.is_complete)(asked))
         }
+        Err(Errno::AGAIN | Errno::INTR) => Ok(false),
+        Err(error) => Err(error.into()),
     }
 }

@@ -4,7 +4,7 @@
 //! What does not belong here: the figures, and many clients at once (see [`crate::serving`]).
 
 use crate::error::RecorderError;
-use crate::serving::{Door, RequestService, serve};
+use crate::serving::{Door, Reply, RequestService, serve};
 use crate::sockets;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -54,7 +54,7 @@ pub fn serve_socket(path: &Path, text: &SharedText) -> Result<(), RecorderError>
 
 fn answer_all(door: Door, text: &SharedText) -> io::Result<()> {
     let text = text.clone();
-    let answer = Box::new(move |asked: &[u8]| answer(asked, &text));
+    let answer = Box::new(move |asked: &[u8]| Reply::Ready(answer(asked, &text)));
     serve(
         door,
         "metrics",
@@ -94,6 +94,7 @@ mod tests {
     use std::io::{Read, Write};
     use std::net::TcpStream;
     use std::os::unix::net::UnixStream;
+    use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::Instant;
 
     fn asked(request: &str) -> String {
@@ -173,6 +174,31 @@ mod tests {
         }
         assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
         drop((silent, deaf));
+    }
+
+    #[test]
+    fn clients_that_connect_all_the_time_push_nobody_out() {
+        let address = served(10);
+        let is_over = Arc::new(AtomicBool::new(false));
+        let crowds: Vec<_> = (0..2)
+            .map(|_| {
+                let is_over = Arc::clone(&is_over);
+                std::thread::spawn(move || {
+                    let mut held = Vec::new();
+                    while !is_over.load(Ordering::Relaxed) {
+                        held.extend(TcpStream::connect(address).ok());
+                        if held.len() > 100 {
+                            held.clear();
+                        }
+                    }
+                })
+            })
+            .collect();
+        for _ in 0..200 {
+            assert!(scrape(address) > 10);
+        }
+        is_over.store(true, Ordering::Relaxed);
+        crowds.into_iter().for_each(|crowd| crowd.join().unwrap());
     }
 
     #[test]
