@@ -10,6 +10,7 @@ use crate::model::{
     Wait, WaitChain, WaitRequest,
 };
 use crate::source::Batch;
+use std::borrow::Cow;
 use std::io::{self, Write};
 
 /// Rows that are turned into columns together.
@@ -148,14 +149,33 @@ impl CellWriter<'_> {
     }
 
     fn text(&mut self, text: &str) -> io::Result<()> {
-        let is_formula = text.starts_with(['=', '+', '-', '@', '\t', '\r', '\n']);
-        let mark = if self.is_for_spreadsheet && is_formula { "'" } else { "" };
+        let text = match self.is_for_spreadsheet {
+            true => Cow::Owned(without_formulas(text)),
+            false => Cow::Borrowed(text),
+        };
         let plain = |c: char| c != '"' && c != ',' && !c.is_control();
         if !text.is_empty() && text.chars().all(plain) {
-            return write!(self.out, "{mark}{text}");
+            return write!(self.out, "{text}");
         }
-        write!(self.out, "\"{mark}{}\"", text.replace('"', "\"\""))
+        write!(self.out, "\"{}\"", text.replace('"', "\"\""))
     }
+}
+
+/// Returns `text` with an apostrophe before everything that a spreadsheet may take for a formula:
+/// at its beginning, and after what separates cells where the decimal sign is a comma.
+fn without_formulas(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len() + 1);
+    let mut begins = true;
+    for character in text.chars() {
+        let is_blank = matches!(character, '\t' | '\r' | '\n');
+        let is_sign = matches!(character, '=' | '+' | '-' | '@' | '＝' | '＋' | '－' | '＠');
+        if begins && (is_sign || is_blank) {
+            safe.push('\'');
+        }
+        safe.push(character);
+        begins = is_blank || character == ';' || begins && character == ' ';
+    }
+    safe
 }
 
 #[cfg(test)]
@@ -175,13 +195,17 @@ mod tests {
 
     #[test]
     fn formulas_are_texts_in_a_spreadsheet_and_numbers_are_numbers() {
-        for name in ["=cmd|\"/C calc\"!A0", "+1", "-bash", "@SUM(A1)", "\t=1"] {
+        for name in ["=cmd|\"/C calc\"!A0", "+1", "-bash", "@SUM(A1)", "\t1", "＝1"] {
             let exact = line(name, Csv::new(Which::Requests));
             let quoted = name.replace('"', "\"\"");
             assert!(exact.contains(&quoted) && !exact.contains('\''), "{exact}");
             let safe = line(name, Csv::new(Which::Requests).for_spreadsheet());
             assert!(safe.contains(&format!("'{quoted}")), "{safe}");
             assert!(safe.contains(",4096,"), "{safe}");
+        }
+        let pairs = [("a;=1", "a;'=1"), ("\t=1", "'\t'=1"), (" =1", " '=1"), ("a-b", "a-b")];
+        for (name, safe) in pairs {
+            assert_eq!(without_formulas(name), safe);
         }
         let plain = line("cat", Csv::new(Which::Requests).for_spreadsheet());
         assert_eq!(plain, line("cat", Csv::new(Which::Requests)));
