@@ -15,6 +15,25 @@ use datafusion::arrow::json::ArrayWriter;
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::Path;
+
+/// Replaces the file `path` by `bytes`. What stands in its place, or in that of the file that is
+/// written first, is removed: a link is never followed.
+///
+/// # Errors
+/// Fails if the file cannot be written.
+pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut partial = path.as_os_str().to_owned();
+    partial.push(".partial");
+    match fs::remove_file(&partial) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    File::create_new(&partial)?.write_all(bytes)?;
+    fs::rename(&partial, path)
+}
 
 /// Columns of a name on the screen; a longer one is cut.
 const MOST_WIDTH: usize = 60;

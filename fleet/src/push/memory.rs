@@ -4,11 +4,11 @@
 //! What does not belong here: deciding what is sent.
 
 use crate::error::{FleetContext, Result};
+use crate::output;
 use crate::store::Place;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 #[derive(Default, PartialEq, Serialize, Deserialize)]
@@ -90,9 +90,6 @@ impl PushMemory {
     fn save(&self) -> Result<()> {
         let what = || format!("write {}", self.path.display());
         let text = serde_json::to_vec(&self.sent).context(what)?;
-        let partial = self.path.with_extension("partial");
-        let mut file = fs::File::create(&partial).context(what)?;
-        file.write_all(&text).context(what)?;
-        fs::rename(&partial, &self.path).context(what)
+        output::replace(&self.path, &text).context(what)
     }
 }
