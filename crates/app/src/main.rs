@@ -84,15 +84,18 @@ fn main() -> ExitCode {
 /// Whether a command only reads files that its user names, for which the user's own rights suffice.
 fn only_reads(command: &args::Command) -> bool {
     use args::Command;
-    matches!(
-        command,
+    match command {
         Command::Report(_)
-            | Command::Import(_)
-            | Command::Diff(_)
-            | Command::Reproduce(_)
-            | Command::Incidents(_)
-            | Command::History(_)
-    )
+        | Command::Import(_)
+        | Command::Diff(_)
+        | Command::Reproduce(_)
+        | Command::Incidents(_)
+        | Command::History(_)
+        | Command::Locate(_)
+        | Command::Probe(_) => true,
+        Command::Events(events) => !events.source.paths.is_empty(),
+        _ => false,
+    }
 }
 
 fn run(cli: &args::Cli) -> Result<(), failure::Failure> {

@@ -7,6 +7,7 @@ use crate::rights::with_own_rights;
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::fd::AsRawFd;
 use std::path::Path;
 
 /// Flags of every file that is read: opening a pipe without a writer must not wait.
@@ -18,8 +19,25 @@ pub(crate) const READING: OFlags =
 /// # Errors
 /// Fails if it cannot be opened, or is no regular file.
 pub fn open(path: &Path) -> io::Result<File> {
-    let opened = with_own_rights(|| rustix::fs::openat(CWD, path, READING, Mode::empty()));
-    regular(File::from(opened?))
+    with_own_rights(|| open_regular(path, OFlags::empty()))
+}
+
+/// Opens the regular file `path`, which must be no link itself: for a path that iowhy itself looks
+/// for in /proc, with all of its rights.
+///
+/// # Errors
+/// Fails if it cannot be opened, is a link, or is no regular file.
+pub fn open_unfollowed(path: &Path) -> io::Result<File> {
+    open_regular(path, OFlags::NOFOLLOW)
+}
+
+/// Opens a file after a look at its kind: to open a device may already do something, such as rewind
+/// a tape or start a watchdog's time.
+fn open_regular(path: &Path, flags: OFlags) -> io::Result<File> {
+    let looking = flags | OFlags::PATH | OFlags::CLOEXEC;
+    let seen = regular(rustix::fs::openat(CWD, path, looking, Mode::empty())?.into())?;
+    let same = format!("/proc/self/fd/{}", seen.as_raw_fd());
+    Ok(rustix::fs::openat(CWD, same, READING, Mode::empty())?.into())
 }
 
 /// Opens a source that a user names: a regular file, or a pipe or a terminal that it may wait for.
@@ -110,4 +128,31 @@ pub fn check_objects(text: &[u8]) -> io::Result<()> {
     }
     let why = format!("it has more than {MOST_OBJECTS} objects, as no file of this kind has");
     Err(io::Error::new(io::ErrorKind::FileTooLarge, why))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::inotify;
+
+    #[test]
+    fn what_is_no_file_is_not_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let (pipe, plain) = (folder.path().join("pipe"), folder.path().join("plain"));
+        rustix::fs::mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR, 0).unwrap();
+        std::fs::write(&plain, "x").unwrap();
+        let watch = inotify::init(inotify::CreateFlags::NONBLOCK).unwrap();
+        for path in [&pipe, &plain] {
+            inotify::add_watch(&watch, path, inotify::WatchFlags::OPEN).unwrap();
+        }
+        let mut buffer = [0; 256];
+        assert!(open(&pipe).is_err() && open_unfollowed(&pipe).is_err());
+        assert_eq!(rustix::io::read(&watch, &mut buffer), Err(rustix::io::Errno::AGAIN));
+        assert!(open(&plain).is_ok());
+        assert!(rustix::io::read(&watch, &mut buffer).is_ok());
+        // A link is followed only where that is asked for.
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(&plain, &link).unwrap();
+        assert!(open(&link).is_ok() && open_unfollowed(&link).is_err());
+    }
 }

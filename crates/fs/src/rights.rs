@@ -11,11 +11,14 @@ use rustix::thread::{
     remove_capability_from_bounding_set, set_capabilities,
 };
 
-/// The capabilities that pass over the permissions of files.
+/// The capabilities that pass over the permissions of files, also of those that the links in /proc
+/// of another user's process lead to.
 const OVER_PERMISSIONS: CapabilitySet = CapabilitySet::DAC_OVERRIDE
     .union(CapabilitySet::DAC_READ_SEARCH)
     .union(CapabilitySet::FOWNER)
-    .union(CapabilitySet::CHOWN);
+    .union(CapabilitySet::CHOWN)
+    .union(CapabilitySet::SYS_PTRACE)
+    .union(CapabilitySet::CHECKPOINT_RESTORE);
 
 /// Does `action` without the capabilities that pass over permissions, unless root does it.
 pub fn with_own_rights<T>(action: impl FnOnce() -> T) -> T {

@@ -14,6 +14,7 @@ const ASKS: &str = "IOWHY_COMPLETE";
 /// Answers a shell that asks for completions, and ends the process; returns if none asks.
 pub fn answer() {
     if std::env::var_os(ASKS).is_some() {
+        iowhy_fs::rights::keep_own_rights_only();
         CompleteEnv::with_factory(Cli::definition).var(ASKS).complete();
     }
 }

@@ -7,12 +7,12 @@
 //! What does not belong here: functions of files (see [`super::stacks`]).
 
 use rustc_hash::FxHashMap;
-use rustix::fs::{Mode, OFlags};
 use std::borrow::Cow;
 use std::fs::{self, File, Metadata};
 use std::io::Read;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
 /// Bytes read of one map, and kept in total.
@@ -104,11 +104,10 @@ fn open(process: u32) -> Option<(File, Metadata)> {
     let own = status.lines().find_map(|line| line.strip_prefix("NStgid:")).and_then(last);
     let own = own.unwrap_or_else(|| process.to_string());
     let path = format!("/proc/{process}/root/tmp/perf-{own}.map");
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
+    let file = iowhy_fs::read::open_unfollowed(Path::new(&path)).ok()?;
     let about = file.metadata().ok()?;
     let owner = fs::metadata(format!("/proc/{process}")).ok()?.uid();
-    (about.is_file() && (about.uid() == 0 || about.uid() == owner)).then_some((file, about))
+    (about.uid() == 0 || about.uid() == owner).then_some((file, about))
 }
 
 fn read(file: File) -> Vec<u8> {

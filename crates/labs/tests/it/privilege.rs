@@ -15,6 +15,7 @@ use iowhy_labs::scratch::Scratch;
 use iowhy_labs::{LabError, Result, command, process};
 use libtest_mimic::Trial;
 use std::fs;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -278,13 +279,25 @@ fn named_files_need_own_rights() -> Result<()> {
     fs::create_dir(&locked).context(|| "make a directory".to_owned())?;
     let output = locked.join("out").to_string_lossy().into_owned();
     let input = input.to_string_lossy().into_owned();
-    let over = ["dac_override", "dac_read_search", "fowner"];
+    let over = ["dac_override", "dac_read_search", "fowner", "sys_ptrace", "checkpoint_restore"];
     let with_rights = |words: &[&str]| finish(as_nobody_with(folder.path(), &over, words)?);
     let report = with_rights(&["report", &input])?;
     assert!(!report.status.success() && printed(&report).contains("ermission"), "{report:?}");
     command::run("chmod", ["-R", "a+rX", &input])?;
     let report = with_rights(&["report", &input])?;
     assert!(report.status.success(), "{}", printed(&report));
+    // A directory that everybody may read, in one that nobody else may enter, but that is open here.
+    let hidden = locked.join("input");
+    command::run("cp", ["-r", &input, &hidden.to_string_lossy()])?;
+    command::run("chmod", ["700", &locked.to_string_lossy()])?;
+    let opened = fs::File::open(&hidden).context(|| "open a directory".to_owned())?;
+    let opened = format!("/proc/{}/fd/{}", std::process::id(), opened.as_raw_fd());
+    for words in [["report", &opened], ["events", &opened], ["chains", &opened]] {
+        let read = with_rights(&words)?;
+        assert!(!read.status.success() && printed(&read).contains("ermission"), "{read:?}");
+    }
+    let device = with_rights(&["locate", &opened])?;
+    assert!(!device.status.success() && printed(&device).contains("ermission"), "{device:?}");
     let export = with_rights(&["export", &input, "--format", "csv", "-o", &output])?;
     assert!(!export.status.success() && printed(&export).contains("ermission"), "{export:?}");
     assert!(!Path::new(&output).exists());
