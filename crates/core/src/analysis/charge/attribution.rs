@@ -77,7 +77,7 @@ pub(crate) struct Attribution {
     pub containers: FxHashMap<Name, Name>,
     /// All of it together, where it was asked for.
     pub breakdown: Option<Box<BreakdownTally>>,
-    /// Who writes what, where it was asked for.
+    /// The tally of writers, where it was asked for.
     pub writers: Option<Box<WriterTally>>,
     latest_cgroup: Option<Name>,
 }

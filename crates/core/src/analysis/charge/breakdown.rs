@@ -1,5 +1,5 @@
-//! Who used which device for which file by which code path, in one table: what is behind a line of
-//! any other table. Only on request (`pass::Summarizer::with_breakdown`).
+//! The use of each device by process, file and code path together, in one table: the details behind
+//! a line of any other table. Only on request (`pass::Summarizer::with_breakdown`).
 //!
 //! What does not belong here: whom a request is charged to (see [`super::attribution`]), and the
 //! words of the combinations (`tables::breakdown`).

@@ -30,11 +30,11 @@ pub(crate) struct Charger<'a> {
     pub open: &'a mut Vec<(Request, Vec<RequestPart>)>,
     /// Numbers requests in the order in which they are charged.
     pub sequence: &'a mut u64,
-    /// How many requests there were.
+    /// The number of requests so far; a sampled one counts for all that it stands for.
     pub requests: &'a mut u64,
     /// The latest time that was seen.
     pub latest_ns: &'a mut u64,
-    /// When the watch began, or 0 if that is not known yet.
+    /// The beginning of the watch, nanoseconds; 0 while it is not known.
     pub start_ns: u64,
     /// The assumption on the ends of open requests beyond [`MAX_OPEN`].
     pub beyond: LostEnds,

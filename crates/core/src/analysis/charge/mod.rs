@@ -1,4 +1,4 @@
-//! Who is charged with a request: its process, program, cgroup, file, origin and code path.
+//! The keys that a request is charged to: its process, program, cgroup, file, origin and code path.
 //!
 //! | file | content |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! Who writes what: what each program wrote with its calls, and what devices moved for it, by
+//! Writes by program: what each one wrote with its calls, and what devices moved for it, by
 //! container, file, device and reason. Only on request (`pass::Summarizer::with_writers`).
 //!
 //! What does not belong here: whom a request is charged to (see [`super::attribution`]), and the

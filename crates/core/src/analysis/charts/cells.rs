@@ -29,13 +29,13 @@ pub fn bin_of(nanoseconds: u64) -> u8 {
     bin.min(u32::from(LAST_BIN)) as u8
 }
 
-/// Where a latency bin begins, nanoseconds.
+/// Returns the lower bound of a latency bin, nanoseconds.
 pub fn bin_from_ns(bin: u8) -> u64 {
     let (octave, eighth) = (u32::from(bin) / PER_OCTAVE, u32::from(bin) % PER_OCTAVE);
     if bin == 0 { 0 } else { u64::from(PER_OCTAVE + eighth) << (FIRST_OCTAVE + octave - 3) }
 }
 
-/// What a cell is of.
+/// The key of a cell: its column of time, and the values that a reader can filter by.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct CellKey {
     /// The column of time.
@@ -65,7 +65,7 @@ impl Hash for CellKey {
     }
 }
 
-/// What a cell adds up.
+/// The sums of a cell.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct CellSums {
     /// Requests or waits.
@@ -109,7 +109,7 @@ pub(super) struct Cells {
     cells: FxHashMap<CellKey, CellSums>,
     /// The position of the latest key: requests that are alike come together.
     latest: Option<(CellKey, CellSums)>,
-    /// What found no cell.
+    /// The number of requests and waits that found no cell.
     pub left_out: u64,
 }
 

@@ -19,7 +19,7 @@ pub struct CountedCell {
     pub column: u16,
     /// The device.
     pub device: u16,
-    /// What they do.
+    /// Their direction.
     pub direction: Direction,
     /// Whether a device above submitted them, or the kernel for others: the share of these is the
     /// recorded requests'.

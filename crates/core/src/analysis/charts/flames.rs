@@ -17,7 +17,7 @@ const MOST_BRANCHES: usize = 1_500;
 const MOST_LEAVES: usize = 16_000;
 /// The columns of charts that are one here at first: a watch has up to 75 of those.
 const FIRST_EVERY: u16 = 16;
-/// So many columns are a whole watch.
+/// The largest number of columns of charts that are one here: a whole watch.
 const WHOLE: u16 = 1 << 11;
 /// Bytes of the names of functions in a tree, about, at most.
 const MOST_TEXT: usize = 400 << 10;
@@ -35,8 +35,8 @@ pub struct FlameNode {
     pub kernel: bool,
 }
 
-/// What one owner spent at one device and in one file, in one function without what that function
-/// called, in one column of time.
+/// The time that one owner spent at one device and in one file, in one function without its
+/// callees, in one column of time.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct FlameLeaf {
     /// The function's position.
@@ -60,17 +60,17 @@ pub struct FlameLeaf {
 pub struct FlameTree {
     /// The functions.
     pub nodes: Vec<FlameNode>,
-    /// Where the time was spent.
+    /// The time by function, device, owner, file, kind and column.
     pub leaves: Vec<FlameLeaf>,
     /// All time, with that of branches that are left out, nanoseconds.
     pub time_ns: u64,
-    /// How many columns of the charts one of its columns is.
+    /// The number of columns of the charts that one of its columns covers.
     pub every: u16,
     /// Whether files are distinguished: if not, all are the last one.
     pub by_file: bool,
 }
 
-/// What a branch is of.
+/// The key of a branch: its process and stacks, and what leaves distinguish.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub(super) struct FlameKey {
     pub process: Option<Name>,
@@ -129,7 +129,7 @@ impl Default for FlameTally {
 }
 
 impl FlameTally {
-    /// How many columns of the charts one of its columns is.
+    /// Returns the number of columns of the charts that one of its columns covers.
     pub fn every(&self) -> u16 {
         self.every
     }

@@ -1,4 +1,4 @@
-//! What a page of charts draws: a watch reduced to cells, each with exact sums, and to a choice of
+//! The data of a page of charts: a watch reduced to cells, each with exact sums, and to a choice of
 //! single requests. One pass and bounded memory, whatever the number of requests and the length of
 //! the watch; a reader can filter and add up cells, and each sum is exact.
 //!
@@ -45,12 +45,12 @@ pub struct ChartOwner {
     pub container: Option<Name>,
 }
 
-/// Which of a device's requests a cell is of.
+/// The layer of a device's requests: who submitted them.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum ChartLayer {
-    /// What was submitted to the device by anything but the block layer.
+    /// Requests that anything but the block layer submitted to the device.
     Top,
-    /// What a device above submitted: counted there already.
+    /// Requests that a device above submitted: counted there already.
     Lower,
     /// Flushes that the kernel made to carry out other requests.
     Helper,
@@ -67,12 +67,12 @@ impl ChartLayer {
     }
 }
 
-/// What requests do, why they exist and on which layer.
+/// A kind of requests: their operation, origin and layer.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct ChartKind {
-    /// What they do.
+    /// Their operation.
     pub operation: Operation,
-    /// Why they exist.
+    /// Their origin.
     pub origin: Origin,
     /// Their layer.
     pub layer: ChartLayer,
@@ -82,7 +82,7 @@ pub struct ChartKind {
 /// of owners and files the last one stands for all that are not listed.
 #[derive(Clone, Debug)]
 pub struct Charts {
-    /// When the first column begins, CLOCK_MONOTONIC nanoseconds.
+    /// The beginning of the first column, CLOCK_MONOTONIC nanoseconds.
     pub start_ns: u64,
     /// From there to the end of the watch, nanoseconds.
     pub length_ns: u64,

@@ -19,7 +19,7 @@ pub const SLOWEST: usize = 400;
 pub struct ChosenRequest {
     /// Its position among all requests of the source.
     pub sequence: u64,
-    /// When it was queued, nanoseconds after the first column begins.
+    /// The time at which it was queued, nanoseconds after the first column begins.
     pub start_ns: u64,
     /// Q2C, or the sum of the stages that are known; `None` where none is.
     pub time_ns: Option<u64>,
@@ -43,8 +43,8 @@ pub struct ChosenRequest {
     pub pid: u32,
     /// The CPU on which it was queued.
     pub cpu: u32,
-    /// How many requests it stands for: of those that were chosen by chance, on average also for
-    /// those that were not chosen.
+    /// The number of requests that it stands for: of those that were chosen by chance, on average
+    /// also for those that were not chosen.
     pub stands_for: f64,
 }
 
@@ -53,9 +53,9 @@ pub struct ChosenRequest {
 pub struct ChosenRequests {
     /// Chosen by chance, or all.
     pub by_chance: Vec<ChosenRequest>,
-    /// Those of them all that took longest and ended, longest first.
+    /// The requests that took longest, of all that ended; longest first.
     pub slowest: Vec<ChosenRequest>,
-    /// How many recorded requests there were to choose from.
+    /// The number of recorded requests to choose from.
     pub of: u64,
 }
 

@@ -60,11 +60,11 @@ impl Sequential {
 /// A contiguous range of accessed sectors.
 #[derive(Clone, Copy, Default, Debug)]
 struct Ends {
-    /// When the request at its beginning was queued, and its bytes: it has no known predecessor
-    /// yet.
+    /// The time (nanoseconds) at which the request at its beginning was queued, and its bytes: it
+    /// has no known predecessor yet.
     head_ns: u64,
     head_bytes: u64,
-    /// When the request at its end was queued.
+    /// The time at which the request at its end was queued, nanoseconds.
     tail_ns: u64,
 }
 

@@ -22,7 +22,7 @@ pub enum LostEnds {
     None,
     /// Some: a request that later ones overtook has completed without a record.
     Some,
-    /// So many that a missing completion means nothing: files of some CPUs of a capture are
+    /// Too many for a missing completion to mean anything: files of some CPUs of a capture are
     /// missing.
     Many,
 }
@@ -141,7 +141,7 @@ impl DirectionTally {
 pub(crate) struct DeviceTotals {
     /// `None` for all devices beyond the limit.
     pub name: Option<Name>,
-    /// When the watch began, or 0 if that is not known yet.
+    /// The beginning of the watch, nanoseconds; 0 while it is not known.
     start_ns: u64,
     pub major: u32,
     pub minor: u32,
@@ -165,7 +165,7 @@ pub(crate) struct DeviceTotals {
     latest_end_ns: u64,
     /// Open requests whose completion is presumably lost.
     pub overtaken: u64,
-    /// When the oldest open request was queued.
+    /// The time at which the oldest open request was queued, nanoseconds.
     oldest_open_ns: Option<u64>,
     /// Open requests that are in the scheduler.
     in_scheduler: InScheduler,

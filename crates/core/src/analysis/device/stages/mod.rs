@@ -1,4 +1,4 @@
-//! Where the time of requests went, as btt divides it: the stages between Q and C.
+//! The time of requests by stage between Q and C, as btt divides it.
 //!
 //! | where | what |
 //! |---|---|

@@ -16,8 +16,8 @@ pub struct RequestStages {
     devices: DeviceNumbers,
     totals: StageTotals,
     unmatched: Unmatched,
-    /// What is kept until its place in time is settled: requests arrive as they complete, while
-    /// distances are between successive Qs and successive Ds.
+    /// Steps that are kept until their place in time is settled: requests arrive as they complete,
+    /// while distances are between successive Qs and successive Ds.
     steps: SortWindow<(u32, RequestStep, RangeEvent)>,
 }
 
@@ -140,7 +140,7 @@ fn is_write(operation: Operation) -> bool {
     }
 }
 
-/// When it was last issued, as far as that is known.
+/// Returns the time of its last issue, nanoseconds, as far as that is known.
 fn issued(request: &Request) -> Option<u64> {
     if let (Some(d2c), Some(q2c)) = (request.d2c_ns, request.q2c_ns) {
         return request.start_ns.checked_add(q2c)?.checked_sub(d2c);

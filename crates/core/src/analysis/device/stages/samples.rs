@@ -197,7 +197,7 @@ impl StageSet {
 #[derive(Clone, Debug, Default)]
 pub struct Distances {
     last: Option<(u64, u64)>,
-    /// How many ranges began where the one before ended, or touched it.
+    /// The number of ranges that began where the one before ended, or touched it.
     pub near: u64,
     /// Absolute distances of the others.
     pub far: StageSamples,

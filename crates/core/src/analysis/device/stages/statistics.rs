@@ -1,6 +1,6 @@
-//! What bios and requests amount to: stages with percentiles per device, overhead per process,
-//! merges, plugs, seeks and active periods. Single events and requests that were joined already
-//! are counted by the same code.
+//! Statistics of bios and requests: stages with percentiles per device, overhead per process,
+//! merges, plugs, seeks and active periods. Single events and requests that were joined already are
+//! counted by the same code.
 //!
 //! A request's stages add up to its Q2C. Figures of bios are beside those of requests, because
 //! btt counts bios: a request of 32 bios gives it 32 equal samples.
@@ -55,7 +55,7 @@ impl Plugs {
     }
 }
 
-/// What is known of a device.
+/// The statistics of a device.
 #[derive(Clone, Debug)]
 pub struct DeviceStages {
     /// `major << 20 | minor`, or [`OTHER_DEVICES`].
@@ -84,7 +84,7 @@ pub struct DeviceStages {
     pub queue_seeks: Distances,
     /// From D to D.
     pub issue_seeks: Distances,
-    /// When a request was at the device.
+    /// Periods in which a request was at the device.
     pub live: BusyPeriods,
     /// Its first event, ns.
     pub first: u64,
@@ -93,7 +93,7 @@ pub struct DeviceStages {
     last_queue: Option<u64>,
 }
 
-/// What is known of a process: of the bios and requests that it queued.
+/// The statistics of a process: of the bios and requests that it queued.
 #[derive(Clone, Debug, Default)]
 pub struct ProcessStages {
     /// Number, smallest, largest, sum per stage.
@@ -107,7 +107,7 @@ pub struct ProcessStages {
 pub struct RangeEvent {
     /// `major << 20 | minor`.
     pub device: u32,
-    /// When, nanoseconds.
+    /// The time of the event, nanoseconds.
     pub time_ns: u64,
     /// Its first sector.
     pub sector: u64,
@@ -118,7 +118,7 @@ pub struct RangeEvent {
 /// A request that ended.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct EndedRequest {
-    /// How many requests it stands for.
+    /// The number of requests that it stands for.
     pub times: u64,
     /// Its bytes; 0 for a flush.
     pub bytes: u64,
@@ -126,9 +126,9 @@ pub struct EndedRequest {
     pub is_write: bool,
     /// Whether it failed.
     pub is_failed: bool,
-    /// Who queued it; `None` where that is not known.
+    /// The process that queued it; `None` where that is not known.
     pub pid: Option<u32>,
-    /// How long its stages took, those that are known.
+    /// The lengths of its stages, nanoseconds; `None` for those that are not known.
     pub intervals: ByInterval<Option<u64>>,
     /// From G or I to its first issue, if the cache was flushed before its data.
     pub preflush_ns: Option<u64>,
@@ -138,7 +138,7 @@ pub struct EndedRequest {
     pub requeue_ns: Option<u64>,
     /// Its last issue and its end, on a clock that begins with the data.
     pub at_device: Option<(u64, u64)>,
-    /// When it ended; `None` where its columns do not tell.
+    /// The time at which it ended, nanoseconds; `None` where its columns do not tell.
     pub ended_ns: Option<u64>,
 }
 

@@ -1,5 +1,5 @@
-//! What a stage analysis amounts to: the figures that a screen draws and JSON holds, unmatched
-//! events beside every latency.
+//! The figures of a stage analysis, which a screen draws and JSON holds, with unmatched events
+//! beside every latency.
 //!
 //! What does not belong here: how they look (crate `iowhy-views`).
 
@@ -9,10 +9,10 @@ use super::statistics::{DeviceStages, OTHER_PROCESSES, StageTotals, TransferVolu
 use crate::model::Losses;
 use serde::{Serialize, Serializer};
 
-/// How devices are called.
+/// A function that names a device by its number.
 pub type Naming<'a> = &'a dyn Fn(u32) -> String;
 
-/// What had no partner, or was left out.
+/// Counts of events, bios and requests that had no partner, or were left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unmatched {
     /// Completions without an issue or a queued bio.
@@ -47,7 +47,7 @@ impl Unmatched {
 /// Everything that an analysis of stages knows.
 #[derive(Clone, PartialEq, Default, Debug, Serialize)]
 pub struct StagesSummary {
-    /// What the data cannot tell, a sentence each.
+    /// Sentences that each name something the data cannot tell.
     pub missing: Vec<&'static str>,
     /// Events that had no partner, or were left out.
     pub unmatched: Losses,
@@ -60,13 +60,13 @@ pub struct StagesSummary {
     pub processes: Vec<ProcessFigures>,
 }
 
-/// How long a stage took.
+/// The times of one stage.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct StageFigures {
-    /// Which one.
+    /// The stage.
     #[serde(skip)]
     pub stage: Stage,
-    /// How many times it was measured.
+    /// The number of measurements.
     pub count: u64,
     /// All of it, nanoseconds.
     pub sum_ns: u64,
@@ -86,7 +86,7 @@ pub struct StageFigures {
     pub max_ns: u64,
 }
 
-/// What is known of one device.
+/// The figures of one device.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct DeviceFigures {
     /// Its name, or its numbers; `others` for all that are not distinguished.
@@ -94,7 +94,7 @@ pub struct DeviceFigures {
     /// Its stages, by name.
     #[serde(serialize_with = "by_name")]
     pub stages: Vec<StageFigures>,
-    /// What Q2C is made of; `None` where it is not known of any request.
+    /// The parts of Q2C; `None` where it is not known of any request.
     pub shares: Option<Shares>,
     /// Bios queued.
     pub queued: u64,
@@ -120,7 +120,7 @@ pub struct DeviceFigures {
     pub plugs: Option<PlugFigures>,
 }
 
-/// What is known of one process: of the requests that it queued.
+/// The figures of one process: of the requests that it queued.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct ProcessFigures {
     /// Its number; `None` for all processes that are not distinguished.
@@ -129,12 +129,12 @@ pub struct ProcessFigures {
     pub process: Option<String>,
     /// Bytes completed.
     pub bytes: u64,
-    /// What Q2C is made of.
+    /// The parts of Q2C.
     #[serde(flatten)]
     pub shares: Shares,
 }
 
-/// What Q2C is made of, 0 to 1 each.
+/// The parts of Q2C, as shares of it from 0 to 1.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Shares {
     /// Requests of which Q2C is known.
@@ -160,7 +160,7 @@ pub struct Shares {
 /// Distances between successive requests or bios, in sectors.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Seeks {
-    /// How many.
+    /// The number of seeks.
     pub count: u64,
     /// The share that touches the one before.
     pub adjacent_share: f64,
@@ -175,7 +175,7 @@ pub struct Seeks {
 /// Periods in which a request was at the device.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Active {
-    /// How many.
+    /// The number of periods.
     pub periods: u64,
     /// Their mean length; `None` without any.
     pub mean_ns: Option<f64>,
@@ -186,7 +186,7 @@ pub struct Active {
 /// Periods in which a device was plugged.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct PlugFigures {
-    /// How many ended.
+    /// The number of periods that ended.
     pub periods: u64,
     /// Of these, by a timer or the scheduler.
     pub by_timer: u64,
@@ -231,7 +231,7 @@ pub fn device_name(device: u32) -> String {
     format!("{},{}", device >> 20, device & 0xf_ffff)
 }
 
-/// What the events that are there cannot tell.
+/// Returns a sentence for each thing that the present events cannot tell.
 fn missing(totals: &StageTotals) -> Vec<&'static str> {
     let (devices, all) = (totals.devices(), totals.all());
     let has = |stage: Stage| all.get(stage).average.count > 0;
