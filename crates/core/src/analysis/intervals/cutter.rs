@@ -110,7 +110,7 @@ impl<P: Pass> Cutter<P> {
         Cutter { leaves_out: true, ..self }
     }
 
-    /// How many intervals without a row were left out.
+    /// Returns the number of intervals without a row that were left out.
     pub fn left_out(&self) -> u64 {
         self.left_out
     }
@@ -126,7 +126,8 @@ impl<P: Pass> Cutter<P> {
         self.latest_ns
     }
 
-    /// When the interval that is next begins, CLOCK_MONOTONIC nanoseconds; 0 until that is known.
+    /// Returns the beginning of the next interval, CLOCK_MONOTONIC nanoseconds; 0 until that is
+    /// known.
     pub fn next_start_ns(&self) -> u64 {
         if self.start_ns == 0 { 0 } else { self.begin_of(self.next) }
     }
@@ -248,7 +249,7 @@ impl<P: Pass> Cutter<P> {
         time_ns.saturating_sub(self.start_ns) / every_ns
     }
 
-    /// When the interval begins.
+    /// Returns the beginning of an interval, CLOCK_MONOTONIC nanoseconds.
     fn begin_of(&self, number: u64) -> u64 {
         let every_ns = self.wanted.every_ns.unwrap_or(u64::MAX);
         self.start_ns.saturating_add(number.saturating_mul(every_ns))
@@ -378,8 +379,8 @@ impl<P: Pass> Cutter<P> {
         samples
     }
 
-    /// Where requests were sampled, an interval has the kernel's counters of its own time: those of
-    /// iowhy's programs are of the whole watch.
+    /// Gives an interval the kernel's counters of its own time, where requests were sampled: those
+    /// of iowhy's programs are of the whole watch.
     fn count_exactly(&self, window: &mut Environment) {
         if self.wanted.every_ns.is_some() {
             window.exact_counts =
@@ -414,7 +415,8 @@ impl<P: Pass> Cutter<P> {
     }
 }
 
-/// When a request ended; `None` if it was in flight at the end of the watch.
+/// Returns the time at which a request ended, nanoseconds; `None` if it was in flight at the end of
+/// the watch.
 fn end_of(request: &Request) -> Option<u64> {
     (request.status != Status::InFlight).then(|| Life::from_request(request).ended_ns())
 }

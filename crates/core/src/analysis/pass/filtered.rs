@@ -30,7 +30,7 @@ pub struct Summaries {
     pub shown: Summary,
     /// The summary of all requests of its devices; `None` if it is the same.
     whole: Option<Summary>,
-    /// What charts draw of what the filter keeps, where they were asked for.
+    /// Charts of what the filter keeps, where they were asked for.
     pub charts: Option<Charts>,
 }
 

@@ -49,7 +49,7 @@ pub struct Summarizer {
     pub(super) critical: CriticalTally,
     /// Numbers requests in the order in which they are charged.
     pub(super) sequence: u64,
-    /// When the watch began, or 0 if its source knows it only at the end.
+    /// The beginning of the watch, nanoseconds; 0 if its source knows it only at the end.
     pub(super) start_ns: u64,
     pub(super) latest_ns: u64,
     pub(super) index: FxHashMap<Name, u16>,

@@ -22,7 +22,7 @@ struct SharedBatch {
 
 /// Hands batches to threads, and gets back the memory of those that all of them are done with.
 pub(crate) struct BatchSharer {
-    /// How many texts the threads know.
+    /// The number of texts that the threads know.
     met: usize,
     emptied: Receiver<Batch>,
     give_back: Sender<Batch>,
@@ -79,7 +79,7 @@ impl<C> ConsumerThread<C> {
         self.give.send(rows.clone()).unwrap_or(());
     }
 
-    /// What worked there, once it has taken all batches. Passes its panic on.
+    /// Returns the consumer that worked there, once it has taken all batches. Passes its panic on.
     pub fn join(self) -> C {
         drop(self.give);
         self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))

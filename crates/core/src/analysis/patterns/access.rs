@@ -44,7 +44,7 @@ struct FileTally {
     written: u64,
     bytes: u64,
     end: u64,
-    /// Where the file was written last, other than in its header.
+    /// The offset of the last write to the file, other than in its header.
     front: u64,
     wraps: u64,
     time_ns: u64,
@@ -54,7 +54,7 @@ struct FileTally {
 struct AccessThread {
     next_sector: u64,
     queued_ns: u64,
-    /// When the last of the pieces so far completed.
+    /// The time at which the last of the pieces so far completed, nanoseconds.
     ended_ns: u64,
     write: bool,
     bytes: u64,
@@ -107,7 +107,7 @@ impl SizeTally {
     }
 }
 
-/// When pages were read last: each in the one place that it can have.
+/// The latest reads of pages: each in the one place that it can have.
 #[derive(Clone, Debug, Default)]
 struct RecentReads {
     /// The page, and when it was read.

@@ -1,5 +1,5 @@
-//! Which waits of a thread are in one system call: a sync waits for its data, then for the journal,
-//! then for the device's cache, and is one call.
+//! The waits of a thread that belong to one system call: a sync waits for its data, then for the
+//! journal, then for the device's cache, and is one call.
 //!
 //! The kernel does not number calls. A call sleeps in different functions one after another, so a
 //! function in which it has slept before begins the next call, and so does another file. A sync
@@ -68,7 +68,7 @@ const fn is_of_sync(class: WaitClass) -> bool {
     matches!(class, WaitClass::Fsync | WaitClass::JournalCommit)
 }
 
-/// What a wait is to its call.
+/// The place of a wait in its call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct PartOfCall {
     /// Whether it is the call's first wait.

@@ -34,7 +34,7 @@ use crate::analysis::sums::request_times::{Life, Stand};
 use crate::analysis::sums::stacks::StackTable;
 use crate::model::{Names, Request, RequestPart, Wait};
 
-/// What the kernel counted of a device over the watch, where rows are not enough.
+/// The kernel's counts of a device over the watch, where rows are not enough.
 pub(crate) type CountedDirections = ByDirection<Option<CountedOverTime>>;
 
 /// A device as others know it.
@@ -43,7 +43,7 @@ pub(crate) struct NamedDevice {
     pub name: String,
     /// Its code paths.
     pub code_paths: Vec<UsedRow<CodePathRow>>,
-    /// What the kernel counted of it.
+    /// The kernel's counts of it.
     pub counted: CountedDirections,
 }
 

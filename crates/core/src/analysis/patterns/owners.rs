@@ -78,7 +78,7 @@ impl OwnerTally {
         }
     }
 
-    /// How long the device worked on requests, nanoseconds.
+    /// Returns the time that the device worked on requests, nanoseconds.
     pub fn served_ns(&self) -> u64 {
         self.served_ns
     }

@@ -134,7 +134,7 @@ impl TimelineTally {
         self.slowest.iter().flat_map(Slowest::finish).collect()
     }
 
-    /// How long the device worked on requests, nanoseconds.
+    /// Returns the time that the device worked on requests, nanoseconds.
     pub fn served_ns(&self) -> u64 {
         self.owners.served_ns()
     }

@@ -97,7 +97,7 @@ macro_rules! axis {
 }
 
 axis! {
-    /// What a request does to the data, as finely as the kernel's own counters distinguish it.
+    /// The action of a request on the data, as finely as the kernel's own counters distinguish it.
     pub enum Direction,
     /// One value for each [`Direction`]; in JSON an object whose keys are its words.
     ByDirection[5] {

@@ -1,5 +1,5 @@
-//! What is behind a line of a summary: device, process, file, code path and class of wait together,
-//! so that any of them can be grouped below any other.
+//! The details behind a line of a summary: device, process, file, code path and class of wait
+//! together, so that any of them can be grouped below any other.
 //!
 //! What does not belong here: how rows become combinations (`charge::breakdown`), and the words of
 //! their keys (`tables::breakdown`).
@@ -10,10 +10,10 @@ use super::usage::{CodePathRow, FlowSummary, ProcessRow, Usage, UsedRow};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
-/// What rows can be grouped and chosen by.
+/// An axis by which rows can be grouped and chosen.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum BreakdownAxis {
-    /// What a thread waited for; of waits alone.
+    /// The class of what a thread waited for; of waits alone.
     Class,
     /// The device.
     Device,
@@ -78,7 +78,7 @@ impl BreakdownSubject {
     }
 }
 
-/// What one combination used.
+/// The use of devices by one combination.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(crate) struct UsedShare {
     /// Reads, writes, and all others that ended.
@@ -87,7 +87,7 @@ pub(crate) struct UsedShare {
 }
 
 impl UsedShare {
-    /// What ended of a direction.
+    /// Returns the requests of a direction that ended.
     pub fn ended_mut(&mut self, direction: Direction) -> &mut Measure {
         let [read, write, others] = &mut self.ended;
         match direction {
@@ -142,7 +142,7 @@ pub(crate) const NOTHING: u32 = u32::MAX;
 /// Blocked time of one subject.
 #[derive(Clone, PartialEq, Debug)]
 pub struct WaitedRow {
-    /// Which it is.
+    /// The value of the axis.
     pub subject: BreakdownSubject,
     /// Blocked time of its threads, nanoseconds.
     pub time_ns: u64,
@@ -163,7 +163,7 @@ pub struct Breakdown {
 }
 
 impl Breakdown {
-    /// What each subject of an axis used of what is `chosen`, most time first.
+    /// Returns the use by each subject of an axis within what is `chosen`, most time first.
     pub fn used(
         &self,
         chosen: &[BreakdownSubject],
@@ -182,8 +182,8 @@ impl Breakdown {
         rows
     }
 
-    /// How long threads of each subject of an axis were blocked within what is `chosen`, longest
-    /// first.
+    /// Returns the time for which threads of each subject of an axis were blocked within what is
+    /// `chosen`, longest first.
     pub fn waited(&self, chosen: &[BreakdownSubject], by: BreakdownAxis) -> Vec<WaitedRow> {
         let mut whole_ns = 0_u64;
         let rows = self.group(&self.waited, chosen, by, |sum: &mut Measure, share| {

@@ -100,7 +100,7 @@ pub struct Summary {
     /// Devices, processes, files and code paths together; `None` where it was not asked for.
     #[serde(skip)]
     pub breakdown: Option<Breakdown>,
-    /// Who writes what; `None` where it was not asked for.
+    /// Writes by program; `None` where they were not asked for.
     #[serde(skip)]
     pub writers: Option<Writers>,
     /// Settings that changed during the watch.

@@ -29,11 +29,11 @@ pub struct Patterns {
 pub struct AwaitedThread {
     /// The process.
     pub pid: u32,
-    /// How long the first one waits for storage, nanoseconds.
+    /// The time for which the first thread waits for storage, nanoseconds.
     pub waited_ns: u64,
     /// The part of it in which the other one slept for it, nanoseconds.
     pub reached_ns: u64,
-    /// How often that one slept for it.
+    /// The number of times that the other one slept for it.
     pub sleeps: u64,
     /// From the first of these sleeps to the end of the last, nanoseconds.
     pub span_ns: u64,
@@ -54,7 +54,8 @@ pub struct DevicePatterns {
     pub syncs: SyncTimeline,
     /// The programs that moved its bytes, in the bins of `timeline`; most bytes first.
     pub owners: Vec<OwnerTimeline>,
-    /// How long the device worked on requests of anybody, as `served_ns` of the owners.
+    /// The time that the device worked on requests of anybody, as `served_ns` of the owners,
+    /// nanoseconds.
     pub served_ns: u64,
     /// By address.
     pub access: Access,
@@ -148,9 +149,9 @@ impl Bin {
 pub struct Slow {
     /// Whether it is a write, not a read.
     pub write: bool,
-    /// When it completed, nanoseconds after the first bin began.
+    /// The time at which it completed, nanoseconds after the first bin began.
     pub ended_ns: u64,
-    /// How long it was at the device (D2C), nanoseconds.
+    /// The time that it was at the device (D2C), nanoseconds.
     pub d2c_ns: u64,
 }
 
@@ -168,8 +169,8 @@ pub struct OwnerTimeline {
     pub bytes: Vec<u64>,
     /// Its requests, or parts of them.
     pub requests: u64,
-    /// How long the device worked on them: for each, from its issue or the completion before it,
-    /// nanoseconds.
+    /// The time that the device worked on them, nanoseconds: for each, from its issue or the
+    /// completion before it.
     pub served_ns: u64,
     /// The length of a bin of `fine`, nanoseconds.
     pub fine_ns: u64,
@@ -200,7 +201,7 @@ impl SyncTimeline {
 /// Waits in one bin; a wait counts where it ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SyncBin {
-    /// How many.
+    /// The number of waits.
     pub waits: u64,
     /// Their time, nanoseconds.
     pub time_ns: u64,
@@ -221,11 +222,11 @@ impl SyncBin {
 pub struct Access {
     /// Sampled pages that buffered reads read.
     pub watched_pages: u64,
-    /// Those of them that had been read before in this watch.
+    /// Sampled pages among these that had been read before in this watch.
     pub pages_again: u64,
     /// Writes of programs, not of journals, metadata and swap.
     pub data_writes: u64,
-    /// Those of them that do not begin or end at a multiple of 4096 bytes.
+    /// Writes among these that do not begin or end at a multiple of 4096 bytes.
     pub unaligned_writes: u64,
     /// Writes whose first or last page was read within the second before.
     pub writes_after_read: u64,
@@ -257,7 +258,7 @@ pub struct FilePattern {
     pub requests: u64,
     /// Requests that begin where the previous one of the file ended.
     pub sequential: u64,
-    /// Those of them that are not adjacent on the device.
+    /// Requests among these that are not adjacent on the device.
     pub scattered: u64,
     /// Direct writes of programs.
     pub direct: u64,
@@ -273,8 +274,8 @@ pub struct FilePattern {
     pub bytes: u64,
     /// The largest offset at which a request ends: the least size of the file.
     pub end: u64,
-    /// How often writing went on near its beginning after it had been far behind: a log that is
-    /// written in a circle.
+    /// The number of times that writing went on near its beginning after it had been far behind: a
+    /// log that is written in a circle.
     pub wraps: u64,
     /// Time of its requests (Q2C), nanoseconds.
     pub time_ns: u64,
@@ -334,7 +335,7 @@ pub struct WaitGroup {
     pub container: Option<String>,
     /// Its cgroup: the v2 path, or v1's blkio path.
     pub cgroup: Option<String>,
-    /// What it waited for, other than requests.
+    /// The class of what it waited for, other than requests.
     pub class: WaitClass,
     /// The disk, if it is known.
     pub device: Option<String>,
@@ -345,7 +346,7 @@ pub struct WaitGroup {
     /// The process that ended most of the time, if its program ended the majority and waited itself
     /// in the watch; `None` for waits of kernel threads.
     pub waker: Option<Waker>,
-    /// How many.
+    /// The number of waits.
     pub waits: u64,
     /// Number of threads, up to 256.
     pub threads: u64,
@@ -407,7 +408,7 @@ pub struct WaitStack {
     pub class: WaitClass,
     /// Functions, innermost first.
     pub functions: Vec<String>,
-    /// How many.
+    /// The number of waits.
     pub waits: u64,
     /// Their time, nanoseconds.
     pub time_ns: u64,

@@ -19,7 +19,7 @@ pub struct Samples {
 /// One metric of one subject.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Series {
-    /// Which metric.
+    /// The metric.
     pub metric: Metric,
     /// The device, process or cgroup; empty for the system.
     pub subject: String,

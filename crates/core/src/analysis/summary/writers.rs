@@ -1,4 +1,4 @@
-//! Who writes what: what each program asked for with its calls, and what devices moved for it. The
+//! Writes by program: what each one asked for with its calls, and what devices moved for it. The
 //! flight recorder adds these rows up over days.
 //!
 //! What does not belong here: how requests and calls are added up (`charge::writers`), which
@@ -8,7 +8,7 @@ use super::axes::ByDirection;
 use super::usage::FlowSummary;
 use crate::model::{FileActivity, Origin};
 
-/// What devices moved for one program on one file, for one reason.
+/// The I/O that a device did for one program on one file, for one reason.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MovedRow {
     /// The device.
@@ -25,13 +25,13 @@ pub struct MovedRow {
     pub file: Option<String>,
     /// Whether the file had already been deleted when it was first seen.
     pub deleted: bool,
-    /// Why the requests exist; `None` for the sum of rows that did not fit.
+    /// The origin of the requests; `None` for the sum of rows that did not fit.
     pub origin: Option<Origin>,
     /// Requests that ended and their bytes, by direction.
     pub directions: ByDirection<FlowSummary>,
 }
 
-/// What one program asked for with its calls on one file.
+/// The calls of one program on one file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AskedRow {
     /// The device of the file's file system; `None` if it is not known, or on none.
@@ -86,8 +86,8 @@ impl AskedCalls {
 /// All rows of one watch or interval.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Writers {
-    /// What devices moved; scaled to what the kernel counted, where requests were thinned.
+    /// The I/O of devices; scaled to what the kernel counted, where requests were thinned.
     pub moved: Vec<MovedRow>,
-    /// What programs asked for.
+    /// The calls of programs.
     pub asked: Vec<AskedRow>,
 }

@@ -175,7 +175,7 @@ fn quiet_intervals_are_intervals_too() {
     assert_eq!(numbers, [(0, 0, 0), (1, S, 0), (2, 2 * S, 1)]);
 }
 
-/// How many intervals a source of one batch has, if empty ones are left out.
+/// Returns the number of intervals of a source of one batch, if empty ones are left out.
 fn passed_on(batch: &Batch, environment: &Environment, names: &Names) -> usize {
     let wanted = WantedIntervals { every_ns: Some(S), count: None };
     let cutter = Cutter::new(Summarizer::new(environment), wanted, environment);
@@ -191,8 +191,8 @@ fn passed_on(batch: &Batch, environment: &Environment, names: &Names) -> usize {
     count
 }
 
-/// How many intervals a source has that ends when it begins, at `start_ns`, and was read so long
-/// after that.
+/// Returns the number of intervals of a source that ends when it begins, at `start_ns`, and was
+/// read so long after that.
 fn intervals_of_samples(start_ns: u64, after_ns: [u64; 2]) -> usize {
     let mut script = Script::new(1);
     let name = script.names.intern("pgfault");
