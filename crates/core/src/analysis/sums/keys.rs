@@ -38,7 +38,7 @@ pub(crate) struct CodePath {
     pub user: Option<StackRef>,
 }
 
-/// Why something is charged to no one.
+/// The reason for which something is charged to no one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Reason {
     /// The record has the reason.

@@ -1,5 +1,5 @@
-//! What figures are added up from and in: the times of a request, who is charged with it, a table
-//! of sums by key in bounded memory, and their calibration. All other rooms stand on this one.
+//! The basis of all sums: the times of a request, who is charged with it, a table of sums by key in
+//! bounded memory, and their calibration. All other rooms stand on this one.
 //!
 //! | file | content |
 //! |---|---|

@@ -8,9 +8,9 @@ use crate::model::{Operation, Request, Status};
 pub(crate) enum Stand {
     /// All of it was observed.
     Whole,
-    /// It ended during the watch and began before: its times are lower bounds.
+    /// Begun before the watch and ended during it: its times are lower bounds.
     BegunBefore,
-    /// It had not ended: its times are lower bounds.
+    /// Not ended: its times are lower bounds.
     Open,
 }
 
@@ -18,7 +18,7 @@ pub(crate) enum Stand {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Life {
     pub stand: Stand,
-    /// When it was queued, or the earliest time known.
+    /// The time at which it was queued, or the earliest time known, nanoseconds.
     pub queued_ns: u64,
     pub intervals: ByInterval<Option<u64>>,
     /// From getting a request to completion, which the kernel's counters and iostat call its wait;
@@ -62,7 +62,8 @@ impl Life {
         Some(self.queued_ns.saturating_add(q2g_ns?).saturating_add(g2i_ns?))
     }
 
-    /// When it completed; if that is not known, its latest known time.
+    /// Returns the time at which it completed, nanoseconds; if that is not known, its latest known
+    /// time.
     #[inline]
     pub fn ended_ns(&self) -> u64 {
         self.queued_ns.saturating_add(self.whole_ns.unwrap_or(0))

@@ -1,5 +1,5 @@
-//! What takes rows: a pass, of which an interval view runs one for each interval, and a part of the
-//! analysis that may have a thread of its own.
+//! Consumers of rows: a pass, of which an interval view runs one for each interval, and a part of
+//! the analysis that may have a thread of its own.
 //!
 //! What does not belong here: who gives rows (`intervals`, `pass`).
 
@@ -21,7 +21,7 @@ pub trait Pass: Sized {
     fn finish(self, environment: &Environment, names: &Names) -> Self::Figures;
 }
 
-/// What gets all batches of a source.
+/// A consumer of all batches of a source.
 pub(crate) trait BatchConsumer: Send + 'static {
     /// Takes a batch, whose texts are in `names`: the same table for every batch.
     fn take(&mut self, batch: &Batch, names: &Names);

@@ -46,12 +46,12 @@ impl<K: Copy + Eq + Hash> Slots<K> {
         self.index.get(&key).copied()
     }
 
-    /// What a number stands for; `None` for all further ones.
+    /// Returns the key that a number stands for; `None` for all further ones.
     pub fn get(&self, slot: u16) -> Option<K> {
         self.keys.get(usize::from(slot)).copied()
     }
 
-    /// How many numbers are in use, with the one for all further ones.
+    /// Returns the count of numbers in use, with the one for all further ones.
     pub fn numbers(&self) -> usize {
         self.keys.len() + 1
     }

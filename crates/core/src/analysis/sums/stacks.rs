@@ -53,7 +53,7 @@ pub(crate) struct StackTable {
     by_id: FxHashMap<(u64, bool), StackRef>,
     by_frames: FxHashMap<Frames, StackRef>,
     lists: Vec<Frames>,
-    /// How the first stack with each list was unwound.
+    /// The method by which the first stack with each list was unwound.
     unwound_by: Vec<Option<Name>>,
     kept: usize,
 }
@@ -93,7 +93,7 @@ impl StackTable {
         self.lists.get(list.0 as usize)
     }
 
-    /// How it was unwound, if it is a user stack.
+    /// Returns the method by which it was unwound, if it is a user stack.
     pub fn unwound_by(&self, list: StackRef) -> Option<Name> {
         *self.unwound_by.get(list.0 as usize)?
     }

@@ -21,7 +21,7 @@ pub(crate) struct Used {
     pub ended: ByDirection<Measure>,
     /// Requests that had not ended; their time is a lower bound.
     pub open: Measure,
-    /// Those that the table's owner marked: a file's sequential reads and writes, a code path's
+    /// Requests that the table's owner marked: a file's sequential reads and writes, a code path's
     /// stacks.
     pub marked: u64,
 }

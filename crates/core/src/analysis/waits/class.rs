@@ -9,9 +9,9 @@ use crate::model::WaitClass::{self, *};
 /// The meaning of a stack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StackVerdict {
-    /// It waits for storage.
+    /// A wait for storage.
     Storage(WaitClass),
-    /// It waits for something else, although uninterruptibly: a child after vfork, a debugger …
+    /// An uninterruptible wait for something else: a child after vfork, a debugger …
     Elsewhere,
     /// No function of the stack is in the table.
     Unknown,

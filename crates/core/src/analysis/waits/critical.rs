@@ -1,6 +1,6 @@
-//! How much of a thread's waits for storage is on the critical path of its process: the part in
-//! which another thread of it slept until this one went on. While that one works, nothing would end
-//! earlier without the wait.
+//! The part of a thread's waits for storage that is on the critical path of its process: the part
+//! in which another thread of it slept until this one went on. While that one works, nothing would
+//! end earlier without the wait.
 //!
 //! What does not belong here: what that means for a finding (see [`crate::diagnosis`]).
 

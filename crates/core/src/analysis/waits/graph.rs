@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 /// Maximum number of threads on the way from one that waits to the last one.
 const MOST_HOPS: usize = 8;
 
-/// What a thread waits for.
+/// The target of a thread's wait.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum WaitTarget {
     /// Another thread, by its number.
@@ -23,15 +23,15 @@ pub enum WaitTarget {
 /// An interval in which a thread waited.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct BlockedSpan {
-    /// When it began, nanoseconds.
+    /// The beginning, nanoseconds.
     pub start_ns: u64,
-    /// When it ended, nanoseconds.
+    /// The end, nanoseconds.
     pub end_ns: u64,
     /// For what.
     pub on: WaitTarget,
 }
 
-/// What the waits of one thread were for in the end.
+/// The time of one thread's waits, by what they were for in the end.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct WaitEnds {
     /// For storage, of its own or of a thread that it waited for, nanoseconds.
@@ -74,7 +74,8 @@ impl WaitGraph {
         self.waits.keys().copied()
     }
 
-    /// What those waits of a thread that were for `target` were for in the end.
+    /// Returns the time of those waits of a thread that were for `target`, by what they were for in
+    /// the end.
     pub fn ends_through(&self, thread: u32, target: u32) -> WaitEnds {
         let mut ends = WaitEnds::default();
         for span in self.of(thread).iter().filter(|span| span.on == WaitTarget::Thread(target)) {
@@ -144,7 +145,7 @@ mod tests {
     /// The time of one edge.
     #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
     struct EdgeTime {
-        /// How long the thread waited for the target, nanoseconds.
+        /// The time for which the thread waited for the target, nanoseconds.
         raw_ns: u64,
         /// The part of it in which the target did not wait itself, nanoseconds.
         own_ns: u64,
@@ -193,7 +194,8 @@ mod tests {
             parts
         }
 
-        /// What the waits of a thread were for in the end: every nanosecond of them once.
+        /// Returns the time of a thread's waits by what they were for in the end: every nanosecond
+        /// of them once.
         fn ends_of(&self, thread: u32) -> WaitEnds {
             let mut ends = WaitEnds::default();
             for span in self.of(thread) {

@@ -73,14 +73,14 @@ pub struct Blocked {
     pub groups: Vec<BlockedGroup>,
     /// Time of groups beyond those listed, nanoseconds.
     pub unlisted_ns: u64,
-    /// Why waits are not known, if there is no group; `None` if they are known.
+    /// The reason for which waits are not known, if there is no group; `None` if they are known.
     pub unknown: Option<String>,
 }
 
 /// One group of waits.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct BlockedGroup {
-    /// What they waited for, in one word.
+    /// The class of what they waited for, in one word.
     pub class: &'static str,
     /// The process's number.
     pub pid: Option<u32>,

@@ -48,7 +48,7 @@ impl Storage {
 /// A hop: a thread that another waited for, or the first of a chain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hop {
-    /// How that is known; `None` for the first.
+    /// The evidence that the thread before it waited for this one; `None` for the first.
     pub known_by: Option<KnownBy>,
     /// The process.
     pub pid: u32,
@@ -75,9 +75,9 @@ pub struct Hop {
 pub struct ThreadSleep {
     /// The thread.
     pub first: Hop,
-    /// When it began, nanoseconds.
+    /// The beginning, nanoseconds.
     pub start_ns: u64,
-    /// When the thread was woken, nanoseconds.
+    /// The time at which the thread was woken, nanoseconds.
     pub end_ns: u64,
     /// Whether it began before the watch or outlasts it.
     pub censored: bool,

@@ -3,11 +3,11 @@
 /// The times of a request that a wait needs, CLOCK_MONOTONIC ns; 0 if it did not happen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {
-    /// When it was queued.
+    /// The time at which it was queued, nanoseconds.
     pub queued_ns: u64,
-    /// When it was last issued to the driver.
+    /// The time at which it was last issued to the driver, nanoseconds.
     pub issued_ns: u64,
-    /// When it completed.
+    /// The time at which it completed, nanoseconds.
     pub completed_ns: u64,
 }
 

@@ -25,7 +25,7 @@ const MOST_PROCESSES: usize = 1 << 14;
 /// Maximum number of processes on the way from a client to the last one that it waits for.
 const MOST_STEPS: usize = 8;
 
-/// What was seen of one process; `None` where nobody looked.
+/// Observations of one process; `None` where nobody looked.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct WorkEvidence {
     /// Sockets that listen and connections that it accepted.
@@ -43,7 +43,7 @@ pub struct WorkEvidence {
 /// Another process that slept until this one went on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WorkSleeper<'a> {
-    /// Who slept.
+    /// The process that slept.
     pub pid: u32,
     /// Its own kind, as far as it is known.
     pub kind: Option<WorkKind>,
@@ -94,7 +94,7 @@ pub fn kind_of(
 #[derive(Clone, Debug, Default)]
 pub struct WorkTally {
     seen: CappedMap<u32, (Name, WorkEvidence), MOST_PROCESSES>,
-    /// How long one process slept until another went on, nanoseconds.
+    /// The time for which one process slept until another went on, nanoseconds.
     slept: CappedMap<(u32, u32), u64, MOST_PROCESSES>,
     names: CappedMap<u32, Name, MOST_PROCESSES>,
     /// The metric of each word, `None` for those of other tables.
@@ -214,7 +214,7 @@ mod tests {
     use crate::model::metric::process_subject;
     use crate::script::Script;
 
-    /// What was seen of a process that nothing waits for.
+    /// The evidence of a process that nothing waits for.
     const ALONE: WorkEvidence = WorkEvidence {
         clients: Some(0),
         peers: Some(0),

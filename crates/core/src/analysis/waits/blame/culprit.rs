@@ -10,7 +10,7 @@ pub(super) const UNITS: u64 = 16;
 /// The file, as far as it is distinguished.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum CulpritFile {
-    /// This one.
+    /// The file.
     File(FileKey),
     /// No file, or it is not known.
     None,
