@@ -1,4 +1,4 @@
-//! What of a diagnosis differs for the data of another tool: how much a finding needs, and paths of
+//! The peculiarities of a diagnosis of another tool's data: how much a finding needs, and paths of
 //! a machine that is not this one.
 //!
 //! What does not belong here: the causes themselves (see [`super::rules`]).
@@ -7,7 +7,8 @@ use super::finding::{Finding, ImpactOf};
 use super::words;
 use crate::analysis::summary::{DeviceSummary, Summary};
 
-/// Why a cause cannot be judged from so little of a capture; `None` if it can be.
+/// Returns the reason why a cause cannot be judged from so little of a capture; `None` if it can
+/// be.
 pub(super) fn too_few(cause: &str, summary: &Summary) -> Option<String> {
     let watch = &summary.watch;
     let least = super::rule_of(cause)?.least;

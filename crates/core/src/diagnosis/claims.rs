@@ -29,7 +29,7 @@ const FOR_REQUESTS: &[WaitClass] = &[
 /// The part of a wait that a cell holds.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Segment {
-    /// Where the wait's class says: a lock, a limit, a journal.
+    /// At the place that the wait's class names: a lock, a limit, a journal.
     Class,
     /// In the block layer's queue.
     Queue,

@@ -94,7 +94,7 @@ pub(super) fn named(step: &ChainStep) -> String {
     step.tid.map_or_else(|| name.to_owned(), |tid| format!("{name} ({tid})"))
 }
 
-/// What a thread waits for, as sentences name it.
+/// Returns what a thread waits for, as sentences name it.
 pub(super) fn what(class: &str) -> &'static str {
     match class {
         "device" | "queue" => "requests",

@@ -1,4 +1,4 @@
-//! What rules query of a summary. Pure: nothing here judges.
+//! Queries of a summary by rules. Pure: nothing here judges.
 
 use super::missing::Missing;
 use super::subject::Subject;
@@ -65,7 +65,7 @@ pub const BULK_PER_S: f64 = 4e6;
 /// The size of a page, bytes.
 pub const PAGE: f64 = 4096.0;
 
-/// Who provides a device to the machine.
+/// The provider of a device to the machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Seller {
     /// A cloud, which sells it with a limit.

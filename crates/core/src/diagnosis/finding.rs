@@ -158,7 +158,7 @@ pub struct Finding {
     /// neighbour's own waits.
     #[serde(skip)]
     pub(super) caused: Claims,
-    /// Where it acts.
+    /// The place at which it acts.
     #[serde(skip)]
     pub(super) place: Place,
     /// The share of its own time that its program loses, where its rule says it.
@@ -272,14 +272,14 @@ impl Finding {
         self
     }
 
-    /// Who and what it is about.
+    /// Sets its subject.
     #[must_use]
     pub fn about(mut self, subject: Subject) -> Finding {
         self.subject = subject;
         self
     }
 
-    /// How sure.
+    /// Sets its confidence.
     #[must_use]
     pub fn sure(mut self, confidence: Confidence) -> Finding {
         (self.confidence, self.unlost) = (confidence, confidence);
@@ -387,14 +387,14 @@ impl Finding {
         self
     }
 
-    /// What to do.
+    /// Sets what to do.
     #[must_use]
     pub fn fix(mut self, fix: impl Into<String>) -> Finding {
         self.fix = fix.into();
         self
     }
 
-    /// What would refute it.
+    /// Sets what would refute it.
     #[must_use]
     pub fn check(mut self, check: impl Into<String>) -> Finding {
         self.check = check.into();

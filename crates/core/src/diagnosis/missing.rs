@@ -1,5 +1,5 @@
-//! What keeps a cause from being judged.
+//! The gaps in the data that keep a cause from being judged.
 
-/// What the data lacks.
+/// A gap in the data, in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missing(pub String);

@@ -20,7 +20,7 @@ pub(super) enum Need {
     Waits,
     /// Threads that waited for a thread that waited for storage.
     Chains,
-    /// Who submitted requests.
+    /// The submitters of requests.
     Processes,
     /// Code paths of requests.
     Stacks,
@@ -28,9 +28,9 @@ pub(super) enum Need {
     Files,
     /// Calls of programs on files.
     Calls,
-    /// Why requests exist.
+    /// The origins of requests.
     Origins,
-    /// When requests were queued.
+    /// The times at which requests were queued.
     Queueing,
     /// Settings, mounts and lower devices.
     Settings,
@@ -38,8 +38,8 @@ pub(super) enum Need {
     FineTime,
 }
 
-/// What is missing to rule a cause out that has these needs; `None` where nothing is, or where
-/// there was nothing to see.
+/// Returns what is missing to rule a cause out that has these needs; `None` where nothing is, or
+/// where there was nothing to see.
 pub(super) fn missing(needs: &[Need], facts: &Facts<'_>) -> Option<String> {
     let summary = facts.summary();
     if summary.watch.requests == 0 {
@@ -79,7 +79,7 @@ fn lacks(need: Need, facts: &Facts<'_>) -> Option<String> {
     }
 }
 
-/// Why a sample is not enough, where a single occurrence would decide.
+/// Returns the reason why a sample is not enough, where a single occurrence would decide.
 fn sampled(what: &str) -> String {
     format!("the budget left out some {what} (--every records all)")
 }

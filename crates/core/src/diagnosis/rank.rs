@@ -19,7 +19,7 @@ use super::finding::{Confidence, Finding, FindingLayer, Severity};
 /// likely cause must claim to stand above it. Chosen: who acts on it first gets a third of the time
 /// back.
 const THIRD: f64 = 1.0 / 3.0;
-/// What a time counts that is only an upper bound. Chosen: it decides between findings that are
+/// The weight of a time that is only an upper bound. Chosen: it decides between findings that are
 /// nearly alike.
 const UPPER_BOUND: f64 = 0.9;
 

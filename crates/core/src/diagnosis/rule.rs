@@ -13,7 +13,7 @@ pub enum RuleVerdict {
     Clear,
     /// The cause is detected.
     Finding(Box<Finding>),
-    /// It is detected in several places, such as on several devices.
+    /// The cause is detected in several places, such as on several devices.
     Findings(Vec<Finding>),
     /// The data is insufficient, for this reason.
     NotEnough(String),
@@ -53,26 +53,26 @@ pub struct Rule {
     pub cause: &'static str,
     /// A short noun phrase.
     pub title: &'static str,
-    /// How it slows things down, in a few sentences.
+    /// The way in which it slows things down, in a few sentences.
     pub mechanism: &'static str,
-    /// What would change the verdict.
+    /// The observations that would change the verdict.
     pub changes: &'static str,
     /// Judges whether it is present.
     pub judge: fn(&Facts<'_>) -> RuleVerdict,
     /// The data needed to rule it out, beyond requests with their times.
     pub(super) needs: &'static [Need],
-    /// Where it acts, which decides what it may explain.
+    /// The place at which it acts, which decides what it may explain.
     pub(super) place: Place,
     /// The setting that takes it away, as `iowhy verify --with` has it; `None` if none does.
     pub trial: Option<&'static str>,
     /// The least of a capture from which it is judged.
     pub least: LeastData,
-    /// What its impact is, and why that is an upper bound; `None` if it is time that was seen to be
-    /// lost.
+    /// The meaning of its impact, and the reason why that is an upper bound; `None` if it is time
+    /// that was seen to be lost.
     pub bound: Option<[&'static str; 2]>,
-    /// What shows it best.
+    /// The picture that shows it best.
     pub picture: Picture,
-    /// Which of its findings begin an incident.
+    /// The findings of it that begin an incident.
     pub incident: IncidentStart,
     /// Whether a reproduction needs its wait chain: threads behind one that does I/O.
     pub is_convoy: bool,
@@ -81,8 +81,8 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// What a rule has where it says nothing else: a rate, a share or a mean of requests with their
-    /// times, which no setting takes away.
+    /// The values of a rule that says nothing else: a rate, a share or a mean of requests with
+    /// their times, which no setting takes away.
     pub(super) const USUAL: Rule = Rule {
         cause: "",
         title: "",
@@ -120,7 +120,7 @@ impl Finding {
     }
 }
 
-/// What a capture must hold at least for a cause to be judged. Data of counters and live watches
+/// The least that a capture must hold for a cause to be judged. Data of counters and live watches
 /// are long enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LeastData {
@@ -150,7 +150,7 @@ impl LeastData {
 /// The picture that shows a cause best.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Picture {
-    /// Where threads waited over time.
+    /// The places where threads waited, over time.
     Waits,
     /// Bytes over time.
     Bytes,
@@ -178,13 +178,13 @@ impl Picture {
     }
 }
 
-/// Which of its findings begin an incident of the flight recorder, if they are severe enough.
+/// The findings of a rule that begin an incident of the flight recorder, if they are severe enough.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IncidentStart {
     /// All.
     Always,
-    /// Those of a request that has ended, or that the kernel still has: its end may not have been
-    /// seen.
+    /// Findings of a request that has ended, or that the kernel still has: its end may not have
+    /// been seen.
     InFlight,
 }
 

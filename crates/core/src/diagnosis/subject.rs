@@ -1,4 +1,4 @@
-//! Who and what a finding is about.
+//! The subject of a finding: who and what it is about.
 
 use schemars::JsonSchema;
 use serde::Serialize;

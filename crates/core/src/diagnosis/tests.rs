@@ -1,4 +1,4 @@
-//! What holds for every rule.
+//! Tests that hold for every rule.
 
 use super::*;
 use crate::analysis::Filtered;

@@ -68,7 +68,7 @@ pub(crate) fn pid(subject: &Subject) -> String {
     }
 }
 
-/// How a change can be tried on a reproduction instead: `iowhy verify --with SETTING`.
+/// Returns how a change can be tried on a reproduction instead: `iowhy verify --with SETTING`.
 pub(crate) fn tried(setting: &str) -> String {
     format!("; `iowhy verify CASE --with {setting}` tries it on a reproduction")
 }

@@ -1,4 +1,5 @@
-//! What bounds a group of waits, and whether they are slow.
+//! The bound of a group of waits: what most of its time is spent on, and whether the waits are
+//! slow.
 //!
 //! What does not belong here: sentences about the waits (see [`super::report`]).
 
@@ -28,7 +29,7 @@ pub const DEEP: f64 = 1.5;
 /// The least share of the waits spent behind other requests or for a tag, for a queue. Chosen.
 const QUEUED: f64 = 0.2;
 
-/// What bounds waits.
+/// The bound of a group of waits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bound {
     /// As text.

@@ -62,7 +62,7 @@ impl WaitingProgram<'_> {
 /// The waits of one kind for one device.
 #[derive(Clone, Debug)]
 pub struct GroupedWaits<'a> {
-    /// What the threads do.
+    /// The kind of bottleneck: what the threads do.
     pub kind: BottleneckKind,
     /// The device, if known.
     pub device: Option<&'a DeviceSummary>,

@@ -25,8 +25,8 @@ const SLOW_NS: f64 = 45_000_000.0;
 const TRANSFER_PER_S: f64 = 30e6;
 /// The least mean requests in flight; less, and %util counts idle time, as kernels from 5.0 on do.
 const LEAST_DEPTH: f64 = 0.3;
-/// How many times as long as its siblings' requests those of a sick disk take. Chosen: siblings of
-/// the public fail-slow drives stay within 1.1.
+/// The least ratio of the time of a sick disk's requests to that of its siblings' requests. Chosen:
+/// siblings of the public fail-slow drives stay within 1.1.
 const TIMES_SIBLINGS: f64 = 3.0;
 /// The most by which the requests of siblings may differ for a comparison, as a factor. Chosen.
 const ALIKE: f64 = 3.0;

@@ -1,4 +1,4 @@
-//! What a device did during the watch, from whichever counters there are.
+//! The load of a device during the watch, from whichever counters there are.
 //!
 //! What does not belong here: judging it (see [`super::devices`]).
 
@@ -86,7 +86,8 @@ impl<'a> CountedLoad<'a> {
     }
 }
 
-/// What a counter of a device grew by in each interval: its end and its growth per second.
+/// Returns the growth of a device's counter in each interval: its end, nanoseconds, and its growth
+/// per second.
 pub(super) fn rates(summary: &Summary, metric: Metric, device: &str) -> Vec<(u64, f64)> {
     let Some(series) = summary.samples.get(metric, device) else { return Vec::new() };
     let pairs = series.points.iter().zip(series.points.iter().skip(1));

@@ -1,5 +1,5 @@
-//! What the kernel's log says in words: errors of devices, tasks that hang, servers that do not
-//! answer, memory that ran out; and arrays that rebuild.
+//! Findings from the words of the kernel's log: errors of devices, tasks that hang, servers that do
+//! not answer, memory that ran out; and arrays that rebuild.
 //!
 //! What does not belong here: resets and health (see the rules `device-reset` and `drive-health`,
 //! which need no requests).

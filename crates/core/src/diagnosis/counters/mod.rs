@@ -1,5 +1,5 @@
-//! What counters and the kernel's log alone say: findings of known causes from the summaries of
-//! other tools, which tell of devices, of the machine and of processes by the interval, and of no
+//! Findings from counters and the kernel's log alone: known causes from the summaries of other
+//! tools, which tell of devices, of the machine and of processes by the interval, and of no
 //! request.
 //!
 //! A counter shows that something takes time, seldom who is to blame. So a finding here is
@@ -163,12 +163,13 @@ fn main_user<'a>(facts: &Facts<'a>) -> Option<(&'a str, f64)> {
     (most > MOST * all).then_some((user, most / all.max(1.0)))
 }
 
-/// What the machine's CPUs and threads did, in a sentence; `None` if the data does not tell.
+/// Returns the load of the machine's CPUs and threads, in a sentence; `None` if the data does not
+/// tell.
 pub(super) fn machine_words(summary: &Summary) -> Option<String> {
     machine::words(summary)
 }
 
-/// What devices did, busiest first.
+/// Returns the loads of devices, busiest first.
 pub(super) fn loads<'a>(summary: &'a Summary) -> Vec<CountedLoad<'a>> {
     let mut loads: Vec<CountedLoad<'a>> =
         summary.devices.iter().filter_map(CountedLoad::new).collect();

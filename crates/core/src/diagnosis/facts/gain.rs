@@ -1,5 +1,5 @@
-//! What a program would gain if it did not wait for storage: nothing where its thread then waits
-//! for another one that works, as two threads do that meet at a barrier.
+//! The gain of a program if it did not wait for storage: nothing where its thread then waits for
+//! another one that works, as two threads do that meet at a barrier.
 //!
 //! What does not belong here: how much of a device's time a cause explains (see `rules`).
 

@@ -1,4 +1,4 @@
-//! What a device reported of itself during the watch: the differences between both ends.
+//! Reports of a device about itself during the watch: the differences between both ends.
 //!
 //! What does not belong here: judging it (see `rules`).
 

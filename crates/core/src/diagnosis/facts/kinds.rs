@@ -1,5 +1,5 @@
-//! Who works in the background, by what was seen of those that may wait for it, and by names where
-//! nobody looked.
+//! Processes that work in the background, by what was seen of those that may wait for them, and by
+//! names where nobody looked.
 //!
 //! What does not belong here: how a kind of work is decided (`analysis::waits::work`).
 

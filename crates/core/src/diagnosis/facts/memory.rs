@@ -1,4 +1,4 @@
-//! Who has the memory that others lack.
+//! Holders of the memory that others lack.
 //!
 //! What does not belong here: who waits for memory (see the rules).
 
@@ -23,9 +23,9 @@ pub struct MemoryHolder<'a> {
     pub pid: u32,
     /// Its name.
     pub name: &'a str,
-    /// What it has, bytes.
+    /// The memory that it has, bytes.
     pub bytes: f64,
-    /// What it took during the watch, bytes; 0 if that is no news.
+    /// The memory that it took during the watch, bytes; 0 if that is no news.
     pub taken: f64,
 }
 
@@ -99,8 +99,8 @@ mod tests {
     /// A process with its memory at both ends, and its cgroup with a limit; 0 for none.
     type Process = (&'static str, f64, f64, u64);
 
-    /// Who has the memory that process 7 lacks; each cgroup has a limit of 256 MiB, and of the
-    /// machine's 16 GiB so much is available.
+    /// Returns the words about the holder of the memory that process 7 lacks; each cgroup has a
+    /// limit of 256 MiB, and of the machine's 16 GiB so much is available.
     fn holder(available: f64, processes: &[Process]) -> Option<String> {
         let mut script = Script::new(10);
         script.environment.memory_bytes = 16 << 30;

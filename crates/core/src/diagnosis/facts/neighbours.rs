@@ -17,7 +17,7 @@ const PART: f64 = 0.4;
 /// beside small ones.
 const WORK: f64 = MOST / 2.0;
 const BY_FAR: u64 = 3;
-/// Where others wait because a device is busy with somebody's requests: at the device, in its
+/// Classes of waits for a device that is busy with somebody's requests: at the device, in its
 /// queue, for the kernel to admit their writes, for a journal or for writeback that is behind them.
 const BEHIND: &[WaitClass] = &[
     WaitClass::Device,
@@ -208,7 +208,7 @@ pub fn is_program(row: &ProcessRow) -> bool {
     !name.is_empty() && !WORKERS.iter().any(|worker| name.starts_with(worker))
 }
 
-/// How the names of the kernel's threads that do I/O begin.
+/// Prefixes of the names of the kernel's threads that do I/O.
 const WORKERS: &[&str] = &["kworker", "jbd2", "xfsaild", "btrfs-", "ext4lazyinit", "kswapd"];
 
 fn is_same(group: &WaitGroup, row: &ProcessRow) -> bool {

@@ -31,7 +31,7 @@ const EVEN: f64 = 0.3;
 const ROUND: f64 = 0.03;
 /// The least mean number of requests per bin.
 const REQUESTS: f64 = 5.0;
-/// How often a stretch of time may be split recursively.
+/// The largest depth of recursive splits of a stretch of time.
 const DEPTH: usize = 2;
 /// The least mean number of requests of a burst. Chosen.
 const LEAST_REQUESTS: f64 = 4.0;

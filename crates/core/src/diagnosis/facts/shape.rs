@@ -29,7 +29,7 @@ const LEAST_CALM: f64 = 0.35;
 pub struct Period {
     /// Period, nanoseconds.
     pub period_ns: u64,
-    /// Where the first burst begins, nanoseconds since the beginning of the bins.
+    /// The beginning of the first burst, nanoseconds since the beginning of the bins.
     pub first_ns: u64,
     /// Number of bursts.
     pub bursts: usize,

@@ -30,7 +30,8 @@ mod tests {
     use crate::model::WaitClass;
     use crate::script::{MS, Script};
 
-    /// What is said of a reader whose reads take `before` for five seconds, and then `after`.
+    /// Returns what is said of a reader whose reads take `before` for five seconds, and then
+    /// `after`.
     fn said(before: u64, after: u64) -> (Option<String>, String) {
         let mut script = Script::new(10);
         let mut at = 0;

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 /// makes sure of its own files has some.
 const MANY_FILES: u64 = 50;
 
-/// What makes writes synchronous in a program that calls no sync.
+/// The advice where a program's writes are synchronous although it calls no sync.
 const SYNCHRONOUS: &str = "find what makes each write a sync: O_SYNC or O_DSYNC of the program \
                            (`oflag=sync`), or attribute S of the file or of its folder (`lsattr \
                            FILE`; `chattr -S FILE` clears it)";

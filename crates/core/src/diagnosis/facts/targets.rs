@@ -1,4 +1,4 @@
-//! What the device mapper and bcache report of their devices, in words.
+//! Reports of the device mapper and bcache about their devices, in words.
 //!
 //! What does not belong here: judging it (see `rules`).
 

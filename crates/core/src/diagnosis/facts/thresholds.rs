@@ -12,9 +12,10 @@ pub const BUSY: f64 = 0.95;
 /// The least share of pages read again, for pages that were evicted in between. Chosen: what fits
 /// in memory is read once.
 pub const READ_AGAIN: f64 = 0.1;
-/// How much sizes and depth may differ between two parts of a watch that are compared. Chosen.
+/// The largest difference of sizes and depth between two parts of a watch that are compared, as a
+/// share of the larger one. Chosen.
 pub const SAME_LOAD: f64 = 0.35;
-/// How much the share of reads may differ between them. Chosen.
+/// The largest difference of the share of reads between them. Chosen.
 pub const SAME_READS: f64 = 0.1;
 /// The length of bins, so that each holds enough requests, nanoseconds.
 pub const BIN_NS: u64 = 500_000_000;
@@ -24,7 +25,7 @@ pub const FLAT: f64 = 0.025;
 pub const BINS_OF_BURSTS: f64 = 0.5;
 /// The least share of the written bytes in those bins.
 pub const BYTES_OF_BURSTS: f64 = 0.8;
-/// How many times longer reads or syncs take in them. Chosen.
+/// The least factor by which reads or syncs take longer in them. Chosen.
 pub const SLOWER_IN_BURSTS: f64 = 2.5;
 /// The least share of the requests' time before the driver, or of the threads' waits for a tag: a
 /// thread that submits many sleeps for each tag in turn, so each of its requests waits only for a

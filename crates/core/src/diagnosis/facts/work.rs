@@ -13,8 +13,8 @@ use crate::diagnosis::{Subject, words};
 /// itself: as for a warning.
 const ALONE: f64 = super::WARNING_THREADS;
 
-/// What a sound disk takes of large requests in order is ten times as much, bytes per second.
-/// Chosen: below what USB 2 carries, and above what cheap flash and shingled disks write.
+/// A tenth of what a sound disk takes of large requests in order, bytes per second. Chosen: below
+/// what USB 2 carries, and above what cheap flash and shingled disks write.
 const SLOW_BULK_PER_S: f64 = 16.0 * 1024.0 * 1024.0;
 /// Requests of which a disk that seeks for each of them takes more than that, bytes. Chosen: 100
 /// seeks a second.
@@ -24,10 +24,10 @@ const LARGE: f64 = SLOW_BULK_PER_S / 64.0;
 /// Chosen.
 const NEARLY_ALL: f64 = 0.9;
 
-/// How little a device takes of large requests.
+/// The low rate of a device that takes little of large requests.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct SlowBulk {
-    /// What it takes, bytes per second.
+    /// The rate, bytes per second.
     pub per_s: f64,
     /// The mean size of a request, bytes.
     pub size: f64,

@@ -129,7 +129,7 @@ fn an_even_pace_is_no_burst() {
     }
 }
 
-/// What a budget would leave of a script, with the counters of its device each second.
+/// Returns what a budget would leave of a script, with the counters of its device each second.
 fn thin(mut script: Script, one_in: u32) -> Script {
     let seconds = script.environment.duration_ns() / S;
     for second in 0..=seconds {
