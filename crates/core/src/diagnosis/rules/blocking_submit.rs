@@ -7,7 +7,7 @@ use super::*;
 use crate::analysis::summary::patterns::WaitStack;
 use facts::WaitsByStack;
 
-/// Where a request is submitted, in the submitter's own context.
+/// Functions that submit a request in the submitter's own context.
 const SUBMITTING: &[&str] = &[
     "io_submit_one",
     "__io_submit_one*",
@@ -31,9 +31,9 @@ const ELSEWHERE: &[WaitClass] = &[
     WaitClass::CgroupThrottle,
     WaitClass::DirtyThrottle,
 ];
-/// What the submitter waits for if it needs a free request.
+/// The submitter's wait if it needs a free request.
 const FULL: &str = "a free request: the queue is full";
-/// What a file system does with direct writes of parts of its blocks.
+/// The wait of direct writes of parts of blocks, which a file system does one by one.
 const UNALIGNED: &str = "each write, which begins or ends within a block of the file: such \
                          writes are done one after another";
 const ALIGN: &str = "write whole blocks at multiples of 4096 bytes: in an image partitions begin \
@@ -41,7 +41,7 @@ const ALIGN: &str = "write whole blocks at multiples of 4096 bytes: in an image 
                      once from end to end beforehand, instead of fallocate alone";
 /// The least number of writes to judge.
 const LEAST_WRITES: u64 = 50;
-/// What else the submitter waits for, and the functions that show it.
+/// Other waits of the submitter, and the functions that show them.
 const WHY: &[(&str, &[&str])] = &[
     ("pages of the page cache", &["filemap_*", "folio_wait_*", "page_cache_*"]),
     (

@@ -78,7 +78,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .into())
 }
 
-/// What refutes it. Stopping a database's process may stop all others that wait for its locks.
+/// Returns what would refute it. Stopping a database's process may stop all others that wait for
+/// its locks.
 fn check(subject: &Subject) -> &'static str {
     match programs::of(subject.process.as_deref(), None) {
         Some(_) => {

@@ -79,7 +79,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .into())
 }
 
-/// What was exhausted, in the words of an operator of such a device.
+/// An allowance that was exhausted, in the words of an operator of such a device.
 struct UsedUp {
     what: &'static str,
     sure: Confidence,
@@ -143,7 +143,7 @@ fn used_up(facts: &Facts<'_>, device: &DeviceSummary) -> Option<&'static UsedUp>
 /// A drop to a lower rate.
 struct Fall {
     step: RateStep,
-    /// When it happened, nanoseconds since the watch began.
+    /// The time at which it happened, nanoseconds since the watch began.
     since_ns: f64,
     /// The share of the device's time by which requests take longer since.
     extra: f64,

@@ -164,7 +164,7 @@ struct BoundCgroup<'a> {
     device: &'a DeviceSummary,
     known: KnownLimit,
     waited: facts::Waited<'a>,
-    /// What it does as a share of its limit.
+    /// The use that it makes of its limit, as a share.
     share: f64,
     /// Whether its waits are much longer than requests take.
     is_held: bool,
@@ -327,7 +327,7 @@ fn removal(cgroup: &Cgroup, (major, minor): (u32, u32)) -> String {
     }
 }
 
-/// What throttles.
+/// The controller that throttles.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Throttle {
     /// io.max, or version 1's blkio.throttle.

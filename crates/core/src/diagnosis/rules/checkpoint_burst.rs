@@ -15,8 +15,8 @@ const TIME_SHARE: f64 = 0.8;
 const ELSEWHERE: f64 = 1.05;
 /// The least number of sync waits in each kind of bin.
 const SYNCS: u64 = 10;
-/// How many times more bytes per sync are written in the bursts: a load that only commits more
-/// writes the same per sync. Chosen.
+/// The least ratio of bytes written per sync in the bursts to those outside: a load that only
+/// commits more writes the same per sync. Chosen.
 const MORE: f64 = 4.0;
 /// Files whose writes no commit depends on.
 const BESIDE: &[FileRole] = &[FileRole::Data, FileRole::Snapshot, FileRole::Compaction];
@@ -51,7 +51,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
 struct SyncBurst {
     during: SyncBin,
     calm: SyncBin,
-    /// How much longer the syncs took than outside bursts, in total, nanoseconds.
+    /// The time by which the syncs took longer than outside bursts, in total, nanoseconds.
     extra_ns: u64,
     /// The bins that are bursts.
     bins: Vec<bool>,

@@ -6,7 +6,7 @@ use crate::model::environment::chosen;
 use facts::moment::{Around, MomentPart, WorkMeasure};
 use facts::thresholds::{SAME_LOAD, SAME_READS};
 
-/// How many times longer the same load takes since the change. Chosen.
+/// The least factor by which the same load takes longer since the change. Chosen.
 const SLOWER: f64 = 1.3;
 /// The most requests in flight before the change for a device with spare capacity: a load with
 /// about the same rate since has not filled it. Chosen.
@@ -65,7 +65,7 @@ fn only_changes(changed: &[ChangedSetting]) -> RuleVerdict {
         .into()
 }
 
-/// What takes longer since a settings change.
+/// A load that takes longer since a settings change.
 struct SlowerSince<'a> {
     device: &'a DeviceSummary,
     change: &'a ChangedSetting,
@@ -221,7 +221,8 @@ fn sentence(facts: &Facts<'_>, slower: &SlowerSince<'_>) -> String {
 }
 
 impl SlowerSince<'_> {
-    /// What is compared: bytes a second, or the mean time of a request, nanoseconds.
+    /// Returns the figure that is compared: bytes a second, or the mean time of a request,
+    /// nanoseconds.
     fn figure(&self, part: &MomentPart) -> f64 {
         match self.work {
             WorkMeasure::Bytes => part.bytes_per_s(),

@@ -10,7 +10,8 @@ const COPY: &[&str] = &["ovl_copy_up*", "ovl_do_copy_up*"];
 const IMAGES: &[&str] = &[".qcow2", ".qed", ".vmdk", ".vhdx"];
 /// The program that converts images: it reads all of one to write another.
 const CONVERTER: &str = "qemu-img";
-/// How much what is read and what is written may differ. Chosen: headers and tables come on top.
+/// The largest difference between what is read and what is written, as a share of the latter.
+/// Chosen: headers and tables come on top.
 const ALIKE: f64 = 0.2;
 
 rule!(

@@ -40,7 +40,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     Ok(starved(facts).map_or(RuleVerdict::Clear, RuleVerdict::from))
 }
 
-/// How long a program waits for a CPU, nanoseconds.
+/// The time for which a program waits for a CPU, nanoseconds.
 #[derive(Clone, Copy, Default)]
 struct CpuWait {
     /// In delays of 3 ms and more after a wait.

@@ -8,8 +8,8 @@ use facts::thresholds::MOST;
 /// The least share of stolen CPU time that matters: providers and Linux vendors call 5 to 10 % a
 /// reason to act.
 const STOLEN: f64 = 0.05;
-/// How many times longer requests take on every device in seconds with steal than in the others.
-/// Chosen.
+/// The least factor by which requests take longer on every device in seconds with steal than in the
+/// others. Chosen.
 const SLOWER: f64 = 1.5;
 /// The least number of requests in each kind of second to compare a device. Chosen.
 const REQUESTS: u64 = 30;
@@ -84,7 +84,7 @@ const CPU_TIMES: &[Metric] =
 
 /// Requests in seconds with and without steal.
 struct StealCompared {
-    /// How many times longer they take, on the device with the smallest difference.
+    /// The factor by which they take longer, on the device with the smallest difference.
     times: f64,
     /// The extra time of all devices' requests, as a share of their time.
     extra_share: f64,

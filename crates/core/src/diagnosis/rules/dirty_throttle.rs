@@ -21,7 +21,7 @@ const BY_FAR: u64 = 4;
 /// A rate of calls that were counted for a shorter time says nothing. Chosen.
 const LEAST_COUNTED_S: f64 = 0.5;
 
-/// What to look for where a device takes little of large requests.
+/// The advice where a device takes little of large requests.
 const SLOW_FIX: &str = "a sound disk takes ten times as much of such writes: look for a disk that \
                         fails (`smartctl -a`), cheap or full flash, a shingled disk, a slow port, \
                         or a limit of the volume; copy less to it, or to another one";
@@ -97,7 +97,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
 struct OwnLimit {
     /// Pages that were dirty or being written, at most, bytes.
     dirty: f64,
-    /// Those from which the machine's limit would hold writers, bytes.
+    /// Dirty pages from which the machine's limit would hold writers, bytes.
     free: f64,
     device: String,
     /// Whether the device has one; else it is the cgroup's.

@@ -22,7 +22,7 @@ rule!(
     bound: ["the time at the device", "how fast it would be in good health is not in the data"],
 );
 
-/// What a drive reports, the worst first.
+/// The worst trouble that a drive reports.
 struct Complaint {
     said: String,
     severity: Severity,
@@ -42,7 +42,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     }))
 }
 
-/// What a SATA or SAS drive complains of.
+/// Returns the complaint of a SATA or SAS drive; `None` if it has none.
 fn drive_complaint(device: &DeviceSummary, log: &DriveLog) -> Option<Complaint> {
     let (severity, sure) = (Severity::Warning, Confidence::Certain);
     let of = |said: String, fix| Some(Complaint { said, severity, sure, fix });

@@ -31,7 +31,7 @@ rule!(
     needs: [Waits, Calls],
 );
 
-/// What the file system does.
+/// The work of the file system.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Work {
     Decompress,

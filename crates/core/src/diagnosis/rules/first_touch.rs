@@ -5,8 +5,8 @@ use crate::analysis::summary::patterns::{DevicePatterns, Touch};
 use facts::shape;
 use facts::thresholds::FLAT;
 
-/// How many times slower first reads are than repeated reads, or than writes. Chosen: a cache in
-/// front of a disk makes that much difference; an object store more.
+/// The least factor by which first reads are slower than repeated reads, or than writes. Chosen: a
+/// cache in front of a disk makes that much difference; an object store more.
 const SLOWER: f64 = 4.0;
 /// The least mean time of first reads: AWS describes blocks that are fetched from S3 as
 /// "single-digit to hundreds of milliseconds".

@@ -163,7 +163,7 @@ struct Gap {
     from_ns: u64,
     /// Its length, in whole bins of the timeline: the real one may be two bins longer.
     gap_ns: u64,
-    /// How long a request that spans it was at the device.
+    /// The time that a request which spans it was at the device, nanoseconds.
     in_flight_ns: u64,
 }
 

@@ -82,18 +82,18 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .into())
 }
 
-/// What to do about a journal that the waiting program fills itself.
+/// The advice about a journal that the waiting program fills itself.
 const OWN: &str = "its own changes fill the journal: change fewer names and inodes, sync less \
                    often or several files at once (syncfs), keep scratch files on a tmpfs; else a \
                    faster device";
 
-/// Who fills the journal of a device.
+/// The program that fills the journal of a device.
 enum Filler {
     /// The program that waits longest.
     Itself,
     /// Another program, and its share of the written bytes.
     Other(Subject, f64),
-    /// It is not known.
+    /// An unknown program.
     Unknown,
 }
 

@@ -78,7 +78,7 @@ fn sata(device: &DeviceSummary) -> Option<SlowLink> {
     })
 }
 
-/// What a lane carries: 8b/10b up to the second generation, 128b/130b behind it.
+/// Returns the bytes per second of a lane: 8b/10b up to the second generation, 128b/130b behind it.
 fn bytes_per_s(transfers: f64) -> f64 {
     let coded = if transfers <= EIGHT_OF_TEN { 0.8 } else { 128.0 / 130.0 };
     transfers * coded / 8.0

@@ -4,10 +4,10 @@ use super::*;
 use crate::analysis::summary::patterns::FilePattern;
 use crate::diagnosis::programs::{self, FileRole, Topic};
 
-/// How often a log must be overwritten per minute. Chosen: a checkpoint of its contents should take
-/// minutes.
+/// The least number of times that a log is overwritten per minute. Chosen: a checkpoint of its
+/// contents should take minutes.
 const PER_MINUTE: f64 = 2.0;
-/// How many times its size must be written, so that a log that grows is none. Chosen.
+/// The least multiple of its size that is written, so that a log that grows is none. Chosen.
 const TWICE: f64 = 1.5;
 /// The least number of bytes written to it, so that a few appends prove nothing.
 const LEAST_BYTES: u64 = 1 << 20;

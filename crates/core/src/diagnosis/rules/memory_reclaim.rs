@@ -105,7 +105,7 @@ const SIGNS: &[(&str, Metric)] = &[
     ("time under memory pressure (PSI some)", Metric::PressureMemorySome),
 ];
 
-/// What is exhausted.
+/// The limit or resource that is exhausted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Exhausted {
     High,

@@ -96,7 +96,7 @@ fn looks_up_nothing(facts: &Facts<'_>) -> bool {
         && time(&facts.paths(LOOKUP)) < LITTLE * time(&all)
 }
 
-/// How to see the functions of a program whose stacks end early.
+/// Returns how to see the functions of a program whose stacks end early.
 fn own_functions(subject: &Subject) -> &'static str {
     if subject.process.as_deref() == Some("java") {
         ". For its own functions, run it with -XX:+PreserveFramePointer, and then `jcmd PID \

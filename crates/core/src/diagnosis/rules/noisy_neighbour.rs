@@ -12,7 +12,7 @@ use facts::neighbours::MainUser;
 use facts::thresholds::{MOST, SAME_LOAD};
 use facts::{Waited, shape};
 
-/// How many times longer requests take than before. Chosen.
+/// The least factor by which requests take longer than before. Chosen.
 const SLOWER: f64 = 2.0;
 /// The largest ratio of the request rate after to before, if the depth rises. Chosen.
 const LESS: f64 = 0.7;
@@ -135,7 +135,8 @@ fn held(facts: &Facts<'_>, user: &MainUser<'_>) -> f64 {
     (held_ns / user.others.time_ns.max(1) as f64).min(user.share)
 }
 
-/// How long others waited while the device served requests of its main user, nanoseconds.
+/// Returns the time that others waited while the device served requests of its main user,
+/// nanoseconds.
 fn behind_ns(facts: &Facts<'_>, user: &MainUser<'_>) -> u64 {
     let mut blamed = facts.behind(OWN_DOING).into_iter();
     let blamed = blamed.find(|blamed| blamed.process == user.row.subject.process);

@@ -40,7 +40,7 @@ pub(super) struct Rereads<'a> {
     pub waited: Waited<'a>,
     /// File pages that the kernel reclaimed and that were needed again, bytes per second.
     refaults: Option<f64>,
-    /// What all devices read, bytes per second.
+    /// Bytes per second that all devices read.
     all_read: f64,
     /// Whether the kernel took them because memory was short, and not because somebody asked it to;
     /// also if that is not known.

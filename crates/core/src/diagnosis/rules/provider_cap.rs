@@ -31,7 +31,8 @@ const SLOW_SOLD_NS: f64 = 250_000.0;
 const ALWAYS_BUSY: f64 = 0.95;
 /// The least mean size of requests of a stream, bytes: the kernel's own window of read-ahead.
 const LARGE: u64 = 128 << 10;
-/// How many times as much each device of an instance varies as all of them together. Chosen.
+/// The least ratio of each device's variation to that of all devices of an instance together.
+/// Chosen.
 const TIMES_TOGETHER: f64 = 3.0;
 
 rule!(
@@ -178,7 +179,7 @@ pub(super) struct Plateau {
     rate: f64,
     /// Whether `rate` is in bytes.
     bytes: bool,
-    /// How much it varies from bin to bin.
+    /// The variation from bin to bin.
     variation: f64,
     /// The confidence that it is a limit.
     sure: Confidence,
@@ -303,7 +304,7 @@ fn trimmed(values: &[f64]) -> f64 {
 struct Together<'a> {
     devices: Vec<&'a DeviceSummary>,
     plateau: Plateau,
-    /// How much the steadiest of them varies by itself.
+    /// The variation of the steadiest of them by itself.
     each: f64,
 }
 

@@ -9,7 +9,7 @@ use facts::thresholds::{DEVICE_SHARE, MOST};
 const THREADS: &[&str] = &["_resync", "_recover", "_reshape", "_check", "_repair"];
 /// The thread name prefix of an array created by LVM.
 const OF_LVM: &str = "mdX";
-/// What md does if it reads all of the array and compares its disks.
+/// The actions of md that read all of the array and compare its disks.
 const CHECK: &str = "check";
 const REPAIR: &str = "repair";
 

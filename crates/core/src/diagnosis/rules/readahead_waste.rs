@@ -146,7 +146,8 @@ fn finding(
         ))
 }
 
-/// Why the windows are wasted: pages are read again, written in part, or the window is large.
+/// Returns why the windows are wasted: pages are read again, written in part, or the window is
+/// large.
 fn why(again: Option<f64>, only_written: bool, large_kib: Option<f64>) -> String {
     match (again, large_kib) {
         (Some(again), _) => format!("and {} of these are read again", words::percent(again)),

@@ -147,7 +147,7 @@ fn scheduler_of<'a>(facts: &Facts<'a>, device: &DeviceSummary) -> Option<&'a str
     facts.setting(device, "queue/scheduler").map(chosen)
 }
 
-/// Where a device's requests spend their time, nanoseconds. Requests still in the scheduler count
+/// The times of a device's requests by place, nanoseconds. Requests still in the scheduler count
 /// with their time so far.
 struct SchedulerTimes {
     held_ns: u64,

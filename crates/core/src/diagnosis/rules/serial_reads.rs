@@ -8,7 +8,7 @@ use facts::calls::WRITE;
 use facts::thresholds::{MOST, SMALL_READ};
 use std::collections::BTreeMap;
 
-/// What a thread that reads waits for.
+/// Classes of the waits of a thread that reads.
 pub(super) const READING: [WaitClass; 3] =
     [WaitClass::Device, WaitClass::PageRead, WaitClass::PageFault];
 /// The least share of the interval that the thread waits for its reads. Chosen: it hardly does

@@ -6,7 +6,7 @@ use facts::calls::{SYNC_ALL, SYNC_FILE};
 
 /// Mount options that make calls wait: for data and metadata, for directories, for the log of XFS.
 const OPTIONS: &[&str] = &["sync", "dirsync", "wsync"];
-/// Where a call waits that has to be durable before it returns.
+/// Classes of the waits of a call that has to be durable before it returns.
 const DURABLE: &[WaitClass] = &[
     WaitClass::Fsync,
     WaitClass::JournalCommit,
@@ -70,7 +70,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
 
 /// The option of ext4 that writes all data to the journal first.
 const DATA_JOURNAL: &str = "data=journal";
-/// What to mount it with instead.
+/// The option to mount it with instead.
 pub(super) const ORDERED: &str = "data=ordered, the default (in fstab, and `tune2fs -l` shows the \
                                   default options; it cannot be changed by a remount), unless \
                                   each write must be whole after a crash without fsync";

@@ -9,8 +9,8 @@ use facts::thresholds::BEFORE_DRIVER;
 const SHORT: f64 = 32.0;
 /// The depth of SATA's own queue (NCQ): with `none` this many tags are the device's, not a setting.
 const NCQ: f64 = 31.0;
-/// How many times more tags a queue reports than are in use while threads wait for one, so that the
-/// reported number is not believed. Chosen.
+/// The least ratio of the tags that a queue reports to those in use while threads wait for one,
+/// from which the reported number is not believed. Chosen.
 const TIMES_SEEN: f64 = 2.0;
 /// The most tags that, all in use, make the rate even by themselves. Chosen.
 const FEW: f64 = 8.0;

@@ -54,7 +54,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     Ok(finding(facts, row, seen).into())
 }
 
-/// How much of the files' lifetimes was seen.
+/// The part of the files' lifetimes that was seen.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum SeenLifetimes {
     /// Their creation, in a directory for temporary files: a longer watch shows whether they stay.

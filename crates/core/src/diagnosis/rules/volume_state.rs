@@ -29,14 +29,14 @@ rule!(
     ],
 );
 
-/// What a device reports, and what to do.
+/// A trouble that a device reports, and what to do.
 struct VolumeTrouble {
     said: String,
     severity: Severity,
     sure: Confidence,
     fix: &'static str,
     check: String,
-    /// How full it is, 0 to 1.
+    /// The used share, 0 to 1.
     full: Option<f64>,
 }
 
@@ -294,7 +294,7 @@ mod tests {
     use crate::model::health::MultipathPath;
     use crate::script::Script;
 
-    /// What is found of `dm-1` on `dm-0` on `sda2`, where `dm-0` reported this.
+    /// Returns the finding about `dm-1` on `dm-0` on `sda2`, where `dm-0` reported this.
     fn found(start: DeviceHealth, end: DeviceHealth) -> Option<Finding> {
         let mut script = Script::new(10);
         let mut add = |name: &str, below: &[&str], health: Option<(DeviceHealth, DeviceHealth)>| {

@@ -3,10 +3,10 @@
 use super::*;
 use crate::analysis::summary::patterns::{Bin, Timeline};
 
-/// How many times longer writes take after the cliff. Reports on shingled disks and on flash
-/// without free blocks name 10 to 100 times (openzfs#10214, storj#3854).
+/// The least factor by which writes take longer after the cliff. Reports on shingled disks and on
+/// flash without free blocks name 10 to 100 times (openzfs#10214, storj#3854).
 const SLOWER: f64 = 10.0;
-/// How many times longer reads may take after it and still count as fast. Chosen.
+/// The largest factor by which reads may take longer after it and still count as fast. Chosen.
 const READS_FINE: f64 = 3.0;
 /// The least number of writes before the cliff, and after it, where few complete. Chosen.
 const WRITES: u64 = 30;
