@@ -109,7 +109,7 @@ impl HeldRequest {
                 given = until;
             }
         }
-        let has_bytes = split.iter().any(|it| it.bytes > 0);
+        let has_bytes = split.iter().any(|part| part.bytes > 0);
         if has_bytes {
             split.retain(|split| split.bytes > 0);
         } else {

@@ -228,7 +228,7 @@ impl FlameTally {
         let mut leaves: FxHashMap<FlameLeaf, u64> = FxHashMap::default();
         let (mut bytes, mut counted) = (0, 0);
         for (key, time_ns) in sums {
-            bytes += tree.nodes[counted..].iter().map(|it| it.text.len() + 8).sum::<usize>();
+            bytes += tree.nodes[counted..].iter().map(|node| node.text.len() + 8).sum::<usize>();
             counted = tree.nodes.len();
             if bytes > MOST_TEXT && !nodes.contains_key(&key.branch()) {
                 continue;
@@ -271,7 +271,7 @@ fn branch(
     let frames = |id: Option<u64>| id.and_then(|id| stacks.frames.get(&id));
     for (stack, kernel) in [(frames(key.user), false), (frames(key.kernel), true)] {
         let mut is_after_unknown = false;
-        for frame in stack.into_iter().flat_map(|it| it.iter().rev()).take(DEPTH) {
+        for frame in stack.into_iter().flat_map(|frames| frames.iter().rev()).take(DEPTH) {
             let text = names.get(*frame);
             let is_unknown = text.is_empty() || text.starts_with("0x");
             match (is_unknown, is_after_unknown) {

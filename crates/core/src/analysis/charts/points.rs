@@ -117,7 +117,7 @@ impl Highest {
     }
 
     fn requests(self) -> Vec<ChosenRequest> {
-        self.heap.into_sorted_vec().into_iter().map(|it| it.0.request).collect()
+        self.heap.into_sorted_vec().into_iter().map(|ranked| ranked.0.request).collect()
     }
 }
 

@@ -26,7 +26,7 @@ impl NumberedRatios {
         let direction = self.kinds.get(usize::from(kind)).copied().unwrap_or(Direction::Other);
         self.by_device
             .get(usize::from(device))
-            .map_or_else(Calibration::default, |it| it[direction])
+            .map_or_else(Calibration::default, |calibrations| calibrations[direction])
     }
 }
 

@@ -100,20 +100,20 @@ fn a_row_counts_as_often_as_it_stands_for() {
     };
     assert!(charts.is_estimated);
     assert_eq!((charts.all_requests, charts.open_requests), (6, 8));
-    assert_eq!(sum(|it| it.count), 33);
-    assert_eq!(sum(|it| it.bytes), 32 * 4096 + 8192);
-    assert_eq!(sum(|it| it.time_ns), 32_000_000 + 400_000_000);
+    assert_eq!(sum(|measure| measure.count), 33);
+    assert_eq!(sum(|measure| measure.bytes), 32 * 4096 + 8192);
+    assert_eq!(sum(|measure| measure.time_ns), 32_000_000 + 400_000_000);
     let in_flight: u64 = charts.in_flight.iter().map(|(_, sums)| sums.measure.time_ns).sum();
     assert_eq!(in_flight, 432_000_000 + 8 * 4_000_000_000);
     let waits = charts.waits.iter().map(|(_, sums)| (sums.measure.count, sums.measure.time_ns));
-    assert_eq!(waits.fold((0, 0), |all, it| (all.0 + it.0, all.1 + it.1)), (8, 12_000_000));
+    assert_eq!(waits.fold((0, 0), |all, wait| (all.0 + wait.0, all.1 + wait.1)), (8, 12_000_000));
     // The same figures as those of the report.
     let summary = script.summary();
     let paths: u64 = summary.code_paths.table.rows.iter().map(|row| row.usage.time_ns).sum();
     assert_eq!(charts.request_flames.time_ns, 4 * 8 * 2 * 1_000_000);
     // Whatever the stacks stand for, their paths add up to the requests.
     assert_eq!(paths, 4 * 8 * 1_000_000);
-    assert_eq!(summary.watch.requests, sum(|it| it.count) + charts.open_requests);
+    assert_eq!(summary.watch.requests, sum(|measure| measure.count) + charts.open_requests);
 }
 
 #[test]
@@ -127,12 +127,17 @@ fn points_of_a_thinned_watch_stand_for_all_of_it() {
         script.batch.requests.last_mut().unwrap().weight = (number % 10 == 0).then_some(81);
     }
     let chosen = charts(&script).chosen;
-    let heavy = chosen.by_chance.iter().filter(|it| it.sequence % 10 == 1).count();
+    let heavy = chosen.by_chance.iter().filter(|request| request.sequence % 10 == 1).count();
     assert_eq!((chosen.by_chance.len(), heavy), (CHOSEN, rows as usize / 10));
-    let stands_for: f64 = chosen.by_chance.iter().map(|it| it.stands_for).sum();
+    let stands_for: f64 = chosen.by_chance.iter().map(|request| request.stands_for).sum();
     let all = (rows / 10 * 81 + rows * 9 / 10) as f64;
     assert!((stands_for / all - 1.0).abs() < 0.02, "{stands_for} of {all}");
-    assert!(chosen.slowest.iter().all(|it| it.stands_for == 1.0 || it.stands_for == 81.0));
+    assert!(
+        chosen
+            .slowest
+            .iter()
+            .all(|request| request.stands_for == 1.0 || request.stands_for == 81.0)
+    );
 }
 
 #[test]

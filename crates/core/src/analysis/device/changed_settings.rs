@@ -16,7 +16,10 @@ pub(crate) fn changed(environment: &Environment) -> Vec<ChangedSetting> {
     for cgroup in &environment.cgroups {
         let own = differences(None, &cgroup.settings_start, &cgroup.settings_end);
         let name = |setting: String| format!("{setting} of cgroup {}", cgroup.path);
-        all.extend(own.into_iter().map(|it| ChangedSetting { setting: name(it.setting), ..it }));
+        all.extend(
+            own.into_iter()
+                .map(|change| ChangedSetting { setting: name(change.setting), ..change }),
+        );
     }
     all
 }
@@ -56,7 +59,7 @@ fn seen(
 /// Whether the values differ: a new choice, as a scheduler that was loaded for another device, is
 /// not a change.
 fn is_another(before: Option<&String>, after: Option<&String>) -> bool {
-    before.map(|it| chosen(it)) != after.map(|it| chosen(it))
+    before.map(|value| chosen(value)) != after.map(|value| chosen(value))
 }
 
 /// Differences between `before` and `after`; none if one of them was not read.

@@ -15,7 +15,8 @@ pub(crate) fn counters(device: &Device, window: WatchWindow) -> Option<KernelCou
         end_ns: end_ns.max(start_ns),
     });
     let (start, end) = (&device.stat_start, &device.stat_end);
-    let is_unknown = |column: usize| device.stat_unknown.iter().any(|it| *it as usize == column);
+    let is_unknown =
+        |column: usize| device.stat_unknown.iter().any(|unknown| *unknown as usize == column);
     let change = |column: usize| {
         let (start, end) = (*start.get(column)?, *end.get(column)?);
         (!is_unknown(column)).then(|| end.saturating_sub(start))

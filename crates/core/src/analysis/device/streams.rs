@@ -172,8 +172,10 @@ impl ExtentGroup {
 
 impl ExtentTable {
     fn observe(&mut self, from: u64, to: u64, new: Ends) -> Sequential {
-        let before = self.find(|it, at| it.to[at] == from && it.ends[at].tail_ns <= new.tail_ns);
-        let after = self.find(|it, at| it.from[at] == to && it.ends[at].head_ns >= new.head_ns);
+        let before =
+            self.find(|table, at| table.to[at] == from && table.ends[at].tail_ns <= new.tail_ns);
+        let after =
+            self.find(|table, at| table.from[at] == to && table.ends[at].head_ns >= new.head_ns);
         let mut found = Sequential::default();
         if before.is_some() {
             found = Sequential { requests: 1, bytes: new.head_bytes };

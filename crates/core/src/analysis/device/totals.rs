@@ -358,7 +358,8 @@ impl DeviceTotals {
         if !self.is_thinned {
             return found;
         }
-        let own = exact.iter().filter(|it| (it.major, it.minor) == (self.major, self.minor));
+        let own =
+            exact.iter().filter(|count| (count.major, count.minor) == (self.major, self.minor));
         let mut sums = ByDirection::<Option<ExactCount>>::default();
         for count in own {
             let Some(operation) = Operation::from_word(&count.operation) else { continue };
@@ -444,7 +445,7 @@ impl DeviceTotals {
 
     /// Mean number of requests at the driver while it was busy; `None` if no D2C is known.
     pub fn busy_depth_mean(&self) -> Option<f64> {
-        let sums = Direction::ALL.into_iter().map(|it| self.at_device(it).sum_ns());
+        let sums = Direction::ALL.into_iter().map(|direction| self.at_device(direction).sum_ns());
         let at_driver_ns = sums.fold(0, u64::saturating_add);
         let busy_ns = self.busy.within(0, u64::MAX);
         if self.is_thinned {

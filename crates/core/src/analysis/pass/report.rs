@@ -74,8 +74,9 @@ impl Reporter<'_> {
             let tally = self.all.devices.get(slot);
             let name = tally.map(|tally| self.name(tally)).unwrap_or_default();
             // A filter for processes leaves out what the kernel counts.
-            let tally = tally.filter(|it| it.is_thinned() && !self.environment.hides_others());
-            let counted = tally.map(|it| counted_over_time(samples, &name, &it.counts()));
+            let tally =
+                tally.filter(|tally| tally.is_thinned() && !self.environment.hides_others());
+            let counted = tally.map(|tally| counted_over_time(samples, &name, &tally.counts()));
             NamedDevice {
                 counted: counted.unwrap_or_default(),
                 code_paths: rows.code_paths_of(slot),
@@ -161,7 +162,8 @@ impl Reporter<'_> {
             devices.iter().map(count).fold(0_u64, u64::saturating_add)
         };
         let own = self.own(counted);
-        let hidden = devices.iter().zip(counted.chunks(DeviceLayer::LAYERS)).filter(|it| !it.1[1]);
+        let hidden =
+            devices.iter().zip(counted.chunks(DeviceLayer::LAYERS)).filter(|pair| !pair.1[1]);
         WatchSummary {
             duration_ns: self.window.duration_ns(),
             finished: self.environment.finished,

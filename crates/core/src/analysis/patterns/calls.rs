@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn a_sync_of_another_file_is_another_call() {
         let mut names = crate::model::Names::default();
-        let files = ["/a", "/b"].map(|it| names.intern(it));
+        let files = ["/a", "/b"].map(|path| names.intern(path));
         let mut tally = CallTally::default();
         let parts = [(0, 1), (0, 2), (1, 3), (1, 4)].map(|(file, stack)| {
             let (file, stack_id) = (Some(files[file]), Some(stack));

@@ -82,7 +82,7 @@ mod tests {
         assert_eq!(id, upper);
         let patterns = script.summary().patterns;
         let of = patterns.devices.iter().find(|device| device.device == "dm-0");
-        of.map(|it| it.layer).unwrap_or_default()
+        of.map(|device| device.layer).unwrap_or_default()
     }
 
     #[test]

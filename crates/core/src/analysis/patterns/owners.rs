@@ -160,7 +160,9 @@ impl OwnerTally {
             .map(|track| {
                 let mut bytes = track.bins.clone();
                 bytes.resize(ratios.len(), 0);
-                for (bytes, ratio) in bytes.iter_mut().zip(ratios).filter(|(_, it)| **it != 1.0) {
+                for (bytes, ratio) in
+                    bytes.iter_mut().zip(ratios).filter(|(_, ratio)| **ratio != 1.0)
+                {
                     *bytes = (*bytes as f64 * ratio).round() as u64;
                 }
                 let mut fine = track.fine.clone();

@@ -72,7 +72,7 @@ mod tests {
         }
         assert_eq!((line.bin_ns, line.bins.len()), (200_000_000, 496));
         let coarse = line.coarser(400_000_000).unwrap();
-        assert_eq!(coarse.iter().map(|it| it.waits).sum::<u64>(), 100);
+        assert_eq!(coarse.iter().map(|bin| bin.waits).sum::<u64>(), 100);
         assert_eq!(line.coarser(100_000_000), None);
         assert_eq!(line.coarser(300_000_000), None);
     }

@@ -32,13 +32,13 @@ impl Slowest {
         self.kept.push(slow);
         if self.kept.len() >= 2 * SLOWEST {
             self.kept = self.finish();
-            self.least_ns = self.kept.last().map_or(0, |it| it.d2c_ns);
+            self.least_ns = self.kept.last().map_or(0, |request| request.d2c_ns);
         }
     }
 
     fn finish(&self) -> Vec<Slow> {
         let mut kept = self.kept.clone();
-        kept.sort_by_key(|it| (std::cmp::Reverse(it.d2c_ns), it.ended_ns));
+        kept.sort_by_key(|request| (std::cmp::Reverse(request.d2c_ns), request.ended_ns));
         kept.truncate(SLOWEST);
         kept
     }

@@ -281,7 +281,9 @@ impl WaiterSide {
                 calls: group.calls,
                 calls_within: group.calls_within,
                 foremost_ns: group.foremost().map_or(0, |thread| thread.time_ns),
-                span_ns: group.foremost().map_or(0, |it| it.until_ns.saturating_sub(it.since_ns)),
+                span_ns: group
+                    .foremost()
+                    .map_or(0, |thread| thread.until_ns.saturating_sub(thread.since_ns)),
                 time_ns: group.waited.time_ns,
                 device_ns: group.device_ns,
                 queue_ns: group.queue_ns,

@@ -213,7 +213,7 @@ impl Breakdown {
         mut add: impl FnMut(&mut S, &S),
     ) -> Vec<(BreakdownSubject, S)> {
         let chosen: Vec<(usize, Vec<u32>)> =
-            chosen.iter().map(|it| (it.axis() as usize, self.same_as(it))).collect();
+            chosen.iter().map(|subject| (subject.axis() as usize, self.same_as(subject))).collect();
         let mut index: FxHashMap<u32, usize> = FxHashMap::default();
         let mut groups: Vec<(u32, S)> = Vec::new();
         for (key, share) in rows {
@@ -237,7 +237,7 @@ impl Breakdown {
     }
 
     fn same_as(&self, subject: &BreakdownSubject) -> Vec<u32> {
-        let same = self.subjects.iter().enumerate().filter(|(_, it)| it.is_same(subject));
+        let same = self.subjects.iter().enumerate().filter(|(_, other)| other.is_same(subject));
         same.map(|(index, _)| index as u32).collect()
     }
 

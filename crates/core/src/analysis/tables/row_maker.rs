@@ -65,7 +65,8 @@ impl RowMaker<'_> {
     ) -> BTreeMap<(u32, String), ProcessRow> {
         let counted = samples.rows.iter().filter(|row| row.metric.info().scope == Scope::Process);
         let counted = counted.filter_map(|row| Some(process_of(&row.subject)?.0));
-        let waited = ledger.into_iter().flat_map(|ledger| &ledger.processes).map(|it| it.pid);
+        let waited =
+            ledger.into_iter().flat_map(|ledger| &ledger.processes).map(|process| process.pid);
         let wanted: FxHashSet<u32> = counted.chain(waited).collect();
         let known = self.charged.identities.keys().filter_map(|key| {
             let pid = key.pid.filter(|pid| wanted.contains(pid))?;

@@ -428,7 +428,7 @@ mod tests {
         for job in 0..4 {
             script.chain(&[(20 + job, "job"), (7, "cat")], 1_000, 1_000);
         }
-        let [job, cat, lock] = ["job", "cat", "/run/lock"].map(|it| script.names.intern(it));
+        let [job, cat, lock] = ["job", "cat", "/run/lock"].map(|name| script.names.intern(name));
         for row in &mut script.batch.wait_chains {
             (row.pid, row.process) = (row.tid, Some(if row.hop == 0 { job } else { cat }));
             row.lock = (row.hop == 0).then_some(lock);

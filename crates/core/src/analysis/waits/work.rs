@@ -79,7 +79,7 @@ pub fn kind_of(
     if let Some(pid) = other(seen.waiter) {
         return is(WorkKind::Foreground, format!("{} ({pid}) waits for it to end", name_of(pid)));
     }
-    if let Some(it) = sleepers.iter().find(|it| it.kind != Some(WorkKind::Background)) {
+    if let Some(it) = sleepers.iter().find(|sleeper| sleeper.kind != Some(WorkKind::Background)) {
         return is(WorkKind::Foreground, format!("{} ({}) waits for it", it.name, it.pid));
     }
     let is_alone = seen.clients == Some(0)
@@ -167,7 +167,9 @@ impl WorkTally {
         for ((pid, sleeper), slept_ns) in self.slept.iter() {
             sleepers.entry(*pid).or_default().push((*slept_ns, *sleeper));
         }
-        sleepers.values_mut().for_each(|own| own.sort_by_key(|it| (u64::MAX - it.0, it.1)));
+        sleepers
+            .values_mut()
+            .for_each(|own| own.sort_by_key(|sleeper| (u64::MAX - sleeper.0, sleeper.1)));
         let mut pids: Vec<u32> = self.seen.keys().chain(sleepers.keys()).copied().collect();
         pids.sort_unstable();
         pids.dedup();

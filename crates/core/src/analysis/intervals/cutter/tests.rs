@@ -51,7 +51,7 @@ fn each_row_counts_where_it_ended() {
         // Live, where the end is not known: what ends after the watch has an interval of its
         // own.
         let live = counts(S, size, None, false);
-        assert_eq!(live.iter().map(|it| it.0).sum::<u64>(), 41);
+        assert_eq!(live.iter().map(|interval| interval.0).sum::<u64>(), 41);
     }
 }
 

@@ -22,7 +22,7 @@ fn check(blame: &BlameSummary) {
         let BlameShares { own_ns, others_ns, idle_ns, unknown_ns, .. } = waiter.shares;
         assert_eq!(own_ns + others_ns + idle_ns + unknown_ns, waited_ns, "{waiter:?}");
         assert_eq!(queue_ns + device_ns, waited_ns, "{waiter:?}");
-        let behind: u64 = waiter.behind.iter().map(|it| it.time_ns).sum();
+        let behind: u64 = waiter.behind.iter().map(|culprit| culprit.time_ns).sum();
         assert_eq!(behind + waiter.further_ns, own_ns + others_ns, "{waiter:?}");
     }
     let sum = blame.waiters.iter().map(|waiter| waiter.shares.waited_ns).sum::<u64>();
@@ -37,8 +37,8 @@ fn waiter<'a>(blame: &'a BlameSummary, process: &str) -> &'a BlamedWaiter {
 
 /// The time that `process` is charged with, in the queue and at the device.
 fn by(waiter: &BlamedWaiter, process: &str) -> (u64, u64) {
-    let own = waiter.behind.iter().filter(|it| it.process.as_deref() == Some(process));
-    own.fold((0, 0), |sum, it| (sum.0 + it.queue_ns, sum.1 + it.device_ns))
+    let own = waiter.behind.iter().filter(|culprit| culprit.process.as_deref() == Some(process));
+    own.fold((0, 0), |sum, culprit| (sum.0 + culprit.queue_ns, sum.1 + culprit.device_ns))
 }
 
 /// The example of the design: a read queues behind writeback of a log that another process dirtied.
@@ -113,7 +113,7 @@ fn ones_own_requests_are_ones_own() {
     let cat = waiter(&blame, "cat");
     assert_eq!((cat.shares.own_ns, cat.shares.others_ns), (150, 0));
     assert_eq!(cat.behind.len(), 2);
-    assert!(cat.behind.iter().all(|it| it.own));
+    assert!(cat.behind.iter().all(|culprit| culprit.own));
     assert!(blame.culprits.is_empty());
 }
 
@@ -129,7 +129,7 @@ fn a_request_of_several_is_charged_by_bytes() {
     let blame = blame(&script);
     let cat = waiter(&blame, "cat");
     assert_eq!(by(cat, "big"), (120, 0));
-    let nobody = cat.behind.iter().find(|it| it.process.is_none()).unwrap();
+    let nobody = cat.behind.iter().find(|culprit| culprit.process.is_none()).unwrap();
     assert_eq!((nobody.queue_ns, nobody.file.as_deref()), (40, Some("/b")));
     assert_eq!(nobody.reason.as_deref(), Some("dirtied before the watch"));
 }
