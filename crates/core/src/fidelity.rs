@@ -81,14 +81,14 @@ impl WatchFigures {
         let found = |name: &String| summary.devices.iter().find(|device| device.device == *name);
         let ledger = summary.ledger.as_ref();
         let seconds = summary.watch.duration_ns.max(1) as f64;
-        let classes = ledger.iter().flat_map(|it| &it.classes);
+        let classes = ledger.iter().flat_map(|ledger| &ledger.classes);
         let notable = diagnosis.findings.iter().filter(|finding| finding.severity > Severity::Info);
         WatchFigures {
             finding: diagnosis.findings.first().map(|finding| finding.cause.to_owned()),
             causes: notable.map(|notable| notable.cause.to_owned()).collect(),
             blocked_threads: ledger.map(|ledger| ledger.blocked_ns as f64 / seconds),
             waits: classes.map(|row| (row.class.to_owned(), row.time_share)).collect(),
-            read_per_device_byte: page_cache(summary).and_then(|it| it.asked_per_read),
+            read_per_device_byte: page_cache(summary).and_then(|cache| cache.asked_per_read),
             disks: devices
                 .iter()
                 .map(|device| found(device).map(DiskFigures::from_device).unwrap_or_default())
@@ -323,14 +323,14 @@ mod tests {
         let fidelity = Fidelity::new(&own, &own.clone());
         assert!(fidelity.same_finding);
         assert_eq!(fidelity.agreeing(), fidelity.rows.len(), "{fidelity:#?}");
-        assert_eq!(fidelity.row("read requests").and_then(|it| it.now), Some(20.0));
+        assert_eq!(fidelity.row("read requests").and_then(|row| row.now), Some(20.0));
     }
 
     #[test]
     fn a_slower_disk_does_not_agree() {
         let fidelity = Fidelity::new(&figures(10_000_000, 200_000), &figures(10_000_000, 400_000));
-        assert!(!fidelity.row("read p50").is_some_and(|it| it.agrees), "{fidelity:#?}");
-        assert!(fidelity.row("read size").is_some_and(|it| it.agrees));
+        assert!(!fidelity.row("read p50").is_some_and(|row| row.agrees), "{fidelity:#?}");
+        assert!(fidelity.row("read size").is_some_and(|row| row.agrees));
     }
 
     #[test]
@@ -338,6 +338,6 @@ mod tests {
         let mut other = figures(10_000_000, 200_000);
         other.disks[0].write.per_s = 50.0;
         let fidelity = Fidelity::new(&figures(10_000_000, 200_000), &other);
-        assert!(!fidelity.row("write requests").is_some_and(|it| it.agrees), "{fidelity:#?}");
+        assert!(!fidelity.row("write requests").is_some_and(|row| row.agrees), "{fidelity:#?}");
     }
 }

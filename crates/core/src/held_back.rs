@@ -56,7 +56,8 @@ impl HeldBack {
             }
         }
         let referred = batch.referred_stacks();
-        through.extend(self.stacks.extract_if(|id, _| referred.contains(id)).map(|(_, it)| it));
+        through
+            .extend(self.stacks.extract_if(|id, _| referred.contains(id)).map(|(_, stack)| stack));
         through.sort_by_key(|stack| stack.stack_id);
         batch.stacks = through;
     }

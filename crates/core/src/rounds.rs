@@ -56,21 +56,21 @@ pub fn table(without: &[WatchFigures], with: &[WatchFigures]) -> Vec<RoundsRow> 
             rows.push(RoundsRow { what: what.to_owned(), unit, compared });
         }
     };
-    add("reads", FidelityUnit::PerSecond, &|it| {
-        Some(it.disks.iter().map(|disk| disk.read.per_s).sum())
+    add("reads", FidelityUnit::PerSecond, &|watch| {
+        Some(watch.disks.iter().map(|disk| disk.read.per_s).sum())
     });
-    add("writes", FidelityUnit::PerSecond, &|it| {
-        Some(it.disks.iter().map(|disk| disk.write.per_s).sum())
+    add("writes", FidelityUnit::PerSecond, &|watch| {
+        Some(watch.disks.iter().map(|disk| disk.write.per_s).sum())
     });
-    let longest = |it: &WatchFigures, of: fn(&crate::fidelity::DiskFigures) -> Option<u64>| {
-        it.disks.iter().filter_map(of).max().map(|ns| ns as f64)
+    let longest = |watch: &WatchFigures, of: fn(&crate::fidelity::DiskFigures) -> Option<u64>| {
+        watch.disks.iter().filter_map(of).max().map(|ns| ns as f64)
     };
     let time = FidelityUnit::Nanoseconds;
-    add("read p50", time, &|it| longest(it, |disk| disk.read.p50_ns));
-    add("read p99", time, &|it| longest(it, |disk| disk.read.p99_ns));
-    add("write p50", time, &|it| longest(it, |disk| disk.write.p50_ns));
-    add("write p99", time, &|it| longest(it, |disk| disk.write.p99_ns));
-    add("blocked threads", FidelityUnit::Number, &|it| it.blocked_threads);
+    add("read p50", time, &|watch| longest(watch, |disk| disk.read.p50_ns));
+    add("read p99", time, &|watch| longest(watch, |disk| disk.read.p99_ns));
+    add("write p50", time, &|watch| longest(watch, |disk| disk.write.p50_ns));
+    add("write p99", time, &|watch| longest(watch, |disk| disk.write.p99_ns));
+    add("blocked threads", FidelityUnit::Number, &|watch| watch.blocked_threads);
     rows
 }
 
@@ -92,7 +92,7 @@ pub fn compare(a: &[f64], b: &[f64]) -> Option<RoundsCompared> {
     let (mean_a, mean_b) = (mean(a), mean(b));
     // The variance of a mean.
     let variance = |of: &[f64], mean: f64| {
-        let sum: f64 = of.iter().map(|it| (it - mean).powi(2)).sum();
+        let sum: f64 = of.iter().map(|value| (value - mean).powi(2)).sum();
         sum / (of.len() - 1) as f64 / of.len() as f64
     };
     let (of_a, of_b) = (variance(a, mean_a), variance(b, mean_b));

@@ -62,12 +62,12 @@ type Stream = (&'static str, fn(&Summary) -> bool);
 fn missing(compared: &ComparedTimes<'_>) -> Vec<String> {
     let queueing: fn(&Summary) -> bool = |summary| {
         let mut all = summary.devices.iter().flat_map(|device| &device.directions.0);
-        all.any(|it| it.intervals[Interval::Q2c].is_some())
+        all.any(|direction| direction.intervals[Interval::Q2c].is_some())
     };
     let streams: [Stream; 3] = [
-        ("waits of threads", |it| it.ledger.is_some()),
-        ("processes", |it| !it.processes.is_absent()),
-        ("settings", |it| !it.environment.settings_start.is_empty()),
+        ("waits of threads", |summary| summary.ledger.is_some()),
+        ("processes", |summary| !summary.processes.is_absent()),
+        ("settings", |summary| !summary.environment.settings_start.is_empty()),
     ];
     let sides = compared.sides.map(|side| side.summary);
     let mut lacking: [(&str, Vec<&str>); 3] =

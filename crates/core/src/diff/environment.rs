@@ -92,20 +92,20 @@ pub(super) fn differences(compared: &ComparedTimes<'_>) -> Vec<Difference> {
 /// Limits of cgroups by path; empty if a side did not read any.
 fn cgroups(pairs: &[DevicePair<'_>], sides: [&Summary; 2], found: &mut Differences) {
     let both = sides.map(|side| &side.environment.cgroups);
-    if both.iter().any(|it| it.is_empty()) {
+    if both.iter().any(|cgroups| cgroups.is_empty()) {
         return;
     }
     let is_paired = |name: &str| {
         pairs.iter().any(|pair| pair.devices.iter().any(|device| device.device == name))
     };
     let paths: BTreeSet<&String> =
-        both.iter().flat_map(|it| it.iter()).map(|it| &it.path).collect();
+        both.iter().flat_map(|cgroups| cgroups.iter()).map(|cgroup| &cgroup.path).collect();
     for path in paths {
-        let own = both.map(|it| it.iter().find(|cgroup| cgroup.path == *path));
+        let own = both.map(|cgroups| cgroups.iter().find(|cgroup| cgroup.path == *path));
         let cpus = |cpus: f64| format!("{} CPUs", words::number(cpus));
         let name = format!("CPU limit of cgroup {path}");
-        found.note(None, &name, own.map(|it| it.and_then(Cgroup::cpus).map(cpus)));
-        let limits = own.map(|it| it.map(Cgroup::io_limits).unwrap_or_default());
+        found.note(None, &name, own.map(|cgroup| cgroup.and_then(Cgroup::cpus).map(cpus)));
+        let limits = own.map(|cgroup| cgroup.map(Cgroup::io_limits).unwrap_or_default());
         for pair in pairs {
             let of = |at: usize| {
                 let device = pair.devices[at];
@@ -116,11 +116,11 @@ fn cgroups(pairs: &[DevicePair<'_>], sides: [&Summary; 2], found: &mut Differenc
         let rest = [0, 1].map(|at| -> BTreeMap<String, String> {
             let named = |(number, own): (&(u32, u32), &IoLimit)| {
                 Some((name_of(sides[at], *number), words::io_limit(own)))
-                    .filter(|it| !is_paired(&it.0))
+                    .filter(|limit| !is_paired(&limit.0))
             };
             limits[at].iter().filter_map(named).collect()
         });
-        let devices: BTreeSet<&String> = rest.iter().flat_map(|it| it.keys()).collect();
+        let devices: BTreeSet<&String> = rest.iter().flat_map(|limits| limits.keys()).collect();
         for device in devices {
             let name = format!("limit on {device} of cgroup {path}");
             found.note(None, &name, [0, 1].map(|at| rest[at].get(device).cloned()));
@@ -142,8 +142,8 @@ struct Differences {
 impl Differences {
     /// Records a difference.
     fn note(&mut self, devices: Option<&DevicePair<'_>>, name: &str, values: [Option<String>; 2]) {
-        let trimmed = |value: Option<String>| value.map(|it| it.trim().to_owned());
-        let values = values.map(trimmed).map(|it| it.filter(|text| !text.is_empty()));
+        let trimmed = |value: Option<String>| value.map(|text| text.trim().to_owned());
+        let values = values.map(trimmed).map(|value| value.filter(|text| !text.is_empty()));
         if values[0] == values[1] || SILENT.contains(&name) {
             return;
         }
@@ -177,17 +177,34 @@ fn matches(pattern: &str, name: &str) -> bool {
 
 fn machine(a: &Summary, b: &Summary, found: &mut Differences) {
     let both = [&a.environment, &b.environment];
-    found.note_known(None, "kernel", both.map(|it| it.kernel.clone()));
-    found.note_known(None, "distribution", both.map(|it| it.distribution.clone()));
-    found.note_known(None, "architecture", both.map(|it| it.architecture.clone()));
+    found.note_known(None, "kernel", both.map(|environment| environment.kernel.clone()));
+    found.note_known(
+        None,
+        "distribution",
+        both.map(|environment| environment.distribution.clone()),
+    );
+    found.note_known(
+        None,
+        "architecture",
+        both.map(|environment| environment.architecture.clone()),
+    );
     let number = |value: u64| if value > 0 { value.to_string() } else { String::new() };
-    found.note_known(None, "CPUs", both.map(|it| number(u64::from(it.cpus))));
-    if both.iter().all(|it| it.memory_bytes > 0) {
-        found.note_known(None, "memory", both.map(|it| words::bytes(it.memory_bytes as f64)));
+    found.note_known(None, "CPUs", both.map(|environment| number(u64::from(environment.cpus))));
+    if both.iter().all(|environment| environment.memory_bytes > 0) {
+        found.note_known(
+            None,
+            "memory",
+            both.map(|environment| words::bytes(environment.memory_bytes as f64)),
+        );
     }
-    let is_virtual = |known: Option<bool>| known.map_or("", |it| if it { "yes" } else { "no" });
-    found.note_known(None, "virtual machine", both.map(|it| is_virtual(it.is_virtual).to_owned()));
-    settings(None, both.map(|it| &it.settings_start), found);
+    let is_virtual =
+        |known: Option<bool>| known.map_or("", |known| if known { "yes" } else { "no" });
+    found.note_known(
+        None,
+        "virtual machine",
+        both.map(|environment| is_virtual(environment.is_virtual).to_owned()),
+    );
+    settings(None, both.map(|environment| &environment.settings_start), found);
 }
 
 /// Settings that differ; none if a side did not read any.
@@ -196,13 +213,13 @@ fn settings(
     both: [&BTreeMap<String, String>; 2],
     found: &mut Differences,
 ) {
-    if both.iter().any(|it| it.is_empty()) {
+    if both.iter().any(|settings| settings.is_empty()) {
         return;
     }
-    let names: BTreeSet<&String> = both.iter().flat_map(|it| it.keys()).collect();
+    let names: BTreeSet<&String> = both.iter().flat_map(|settings| settings.keys()).collect();
     for name in names {
         let chosen = |value: &String| chosen(value).to_owned();
-        found.note(devices, name, both.map(|it| it.get(name).map(chosen)));
+        found.note(devices, name, both.map(|settings| settings.get(name).map(chosen)));
     }
 }
 
@@ -238,12 +255,12 @@ fn mounts(pair: &DevicePair<'_>, sides: [&Summary; 2], found: &mut Differences) 
     let both = [0, 1].map(|at| mounted(sides[at], pair.devices[at]));
     let [Some(a), Some(b)] = [both[0].first(), both[1].first()] else { return };
     // If both are mounted several times, mounts at the same mount point.
-    let same = both[0]
-        .iter()
-        .find_map(|it| both[1].iter().find(|other| other.path == it.path).map(|other| (it, other)));
+    let same = both[0].iter().find_map(|mount| {
+        both[1].iter().find(|other| other.path == mount.path).map(|other| (mount, other))
+    });
     let (a, b) = same.unwrap_or((a, b));
-    found.note(Some(pair), "file system", [a, b].map(|it| Some(it.kind.clone())));
-    let options = [a, b].map(|it| it.options.split(',').collect::<BTreeSet<&str>>());
+    found.note(Some(pair), "file system", [a, b].map(|mount| Some(mount.kind.clone())));
+    let options = [a, b].map(|mount| mount.options.split(',').collect::<BTreeSet<&str>>());
     let only =
         |at: usize| -> Vec<&str> { options[at].difference(&options[1 - at]).copied().collect() };
     found.note(Some(pair), "mount options", [0, 1].map(|at| Some(only(at).join(","))));

@@ -27,7 +27,7 @@ fn link_parts(groups: &mut [TimeGroup], differences: &[Difference]) {
         let explains = |difference: &Difference| {
             difference.can_explain.contains(&part.what) || difference.explains_all
         };
-        let indices = differences.iter().enumerate().filter(|(_, it)| explains(it));
+        let indices = differences.iter().enumerate().filter(|(_, difference)| explains(difference));
         part.beside = indices.map(|(index, _)| index).collect();
     }
 }

@@ -112,7 +112,7 @@ impl JudgedLoad {
 }
 
 fn requests(device: &DeviceSummary) -> u64 {
-    device.directions.0.iter().map(|it| it.requests).sum()
+    device.directions.0.iter().map(|direction| direction.requests).sum()
 }
 
 fn share(device: &DeviceSummary, direction: Direction) -> f64 {
@@ -147,10 +147,10 @@ fn judge_direction(pair: &DevicePair<'_>, direction: Direction, judged: &mut Jud
         return;
     }
     let name = direction.word();
-    let sizes = both.map(|it| it.average_bytes.unwrap_or(0.0));
+    let sizes = both.map(|side| side.average_bytes.unwrap_or(0.0));
     let [a, b] = sizes.map(words::bytes);
     judged.note(graded(factor(sizes), NOTED, OTHER), format!("{name}s of {a} against {b}"));
-    let [a, b] = both.map(|it| it.sequential_share.unwrap_or(0.0));
+    let [a, b] = both.map(|side| side.sequential_share.unwrap_or(0.0));
     let alike = graded((a - b).abs(), NOTED_SHARE, OTHER_SHARE);
     let [a, b] = [a, b].map(words::percent);
     judged.note(alike, format!("{a} against {b} of the {name}s are sequential"));
@@ -229,18 +229,22 @@ fn rows(pair: &DevicePair<'_>) -> Vec<LoadRow> {
     let mut rows = Vec::new();
     for direction in Direction::ALL {
         let both: [&DirectionSummary; 2] = pair.devices.map(|device| &device.directions[direction]);
-        if both.iter().all(|it| it.requests == 0) {
+        if both.iter().all(|side| side.requests == 0) {
             continue;
         }
         let name = direction.word();
-        let rates = both.map(|it| Some(it.requests_per_s));
+        let rates = both.map(|side| Some(side.requests_per_s));
         rows.push(row(format!("{name} requests"), "1/s", rates));
-        if both.iter().any(|it| it.bytes > 0) {
-            rows.push(row(format!("{name} bytes"), "bytes/s", both.map(|it| Some(it.bytes_per_s))));
-            rows.push(row(format!("{name} size"), "bytes", both.map(|it| it.average_bytes)));
+        if both.iter().any(|side| side.bytes > 0) {
+            rows.push(row(
+                format!("{name} bytes"),
+                "bytes/s",
+                both.map(|side| Some(side.bytes_per_s)),
+            ));
+            rows.push(row(format!("{name} size"), "bytes", both.map(|side| side.average_bytes)));
         }
         if direction.has_sectors() {
-            let percent = both.map(|it| it.sequential_share.map(|share| share * 100.0));
+            let percent = both.map(|side| side.sequential_share.map(|share| share * 100.0));
             rows.push(row(format!("{name} sequential"), "%", percent));
         }
     }

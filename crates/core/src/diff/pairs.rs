@@ -21,7 +21,12 @@ pub struct UnknownDevice {
 /// The devices with requests.
 fn seen(summary: &Summary) -> impl Iterator<Item = &DeviceSummary> {
     let count = |device: &DeviceSummary| -> u64 {
-        device.directions.0.iter().map(|it| it.requests + it.open_requests).sum()
+        device
+            .directions
+            .0
+            .iter()
+            .map(|direction| direction.requests + direction.open_requests)
+            .sum()
     };
     summary.devices.iter().filter(move |device| !device.is_kernel_counted && count(device) > 0)
 }
@@ -38,7 +43,7 @@ pub(super) fn pairs<'a>(
         return mapped.iter().map(pair).collect();
     }
     let named = |device: &'a DeviceSummary| {
-        let other = seen(b).find(|it| it.device == device.device)?;
+        let other = seen(b).find(|other| other.device == device.device)?;
         Some(DevicePair { devices: [device, other] })
     };
     let same: Vec<DevicePair<'a>> = seen(a).filter_map(named).take(MOST).collect();
@@ -56,10 +61,10 @@ fn find<'a>(
     which: SideName,
 ) -> Result<&'a DeviceSummary, UnknownDevice> {
     let device = device.strip_prefix("/dev/").unwrap_or(device);
-    seen(summary).find(|it| it.device == device).ok_or_else(|| UnknownDevice {
+    seen(summary).find(|known| known.device == device).ok_or_else(|| UnknownDevice {
         which,
         device: device.to_owned(),
-        known: seen(summary).map(|it| it.device.clone()).collect(),
+        known: seen(summary).map(|device| device.device.clone()).collect(),
     })
 }
 
@@ -69,6 +74,6 @@ pub(super) fn unpaired(compared: &ComparedTimes<'_>, at: usize) -> Vec<String> {
         return Vec::new();
     }
     let paired = |name: &str| compared.pairs.iter().any(|pair| pair.devices[at].device == name);
-    let all = seen(compared.sides[at].summary).map(|it| it.device.clone());
+    let all = seen(compared.sides[at].summary).map(|device| device.device.clone());
     all.filter(|name| !paired(name)).collect()
 }

@@ -140,9 +140,9 @@ fn moved(loads: &[PairLoad], times: &[TimeGroup], environment: &[Difference]) ->
         .iter()
         .filter_map(|place| environment.get(*place))
         .take(NAMED)
-        .map(|it| {
-            let value = |at: usize| it.values[at].as_deref().unwrap_or("none");
-            let name = it.name.strip_prefix("queue/").unwrap_or(&it.name);
+        .map(|difference| {
+            let value = |at: usize| difference.values[at].as_deref().unwrap_or("none");
+            let name = difference.name.strip_prefix("queue/").unwrap_or(&difference.name);
             format!("{name} {} against {}", value(slower.index()), value(slower.other().index()))
         })
         .collect();

@@ -315,7 +315,9 @@ fn a_limit_of_a_cgroup_stands_beside_its_waits() {
     let listed: Vec<(&str, Option<&str>, bool)> = found
         .environment
         .iter()
-        .map(|it| (it.name.as_str(), it.values[1].as_deref(), it.explains))
+        .map(|difference| {
+            (difference.name.as_str(), difference.values[1].as_deref(), difference.explains)
+        })
         .collect();
     assert_eq!(
         listed,

@@ -252,9 +252,9 @@ fn of_requests(
     }
     let both: [&DirectionSummary; 2] = pair.devices.map(|device| &device.directions[direction]);
     // Captures of issues only have no queueing; the stages that both have are compared.
-    let has = |at: Interval| both.iter().all(|it| it.intervals[at].is_some());
+    let has = |at: Interval| both.iter().all(|side| side.intervals[at].is_some());
     let whole_at = if has(Interval::Q2c) { Interval::Q2c } else { Interval::D2c };
-    let wholes = both.map(|it| it.intervals[whole_at]);
+    let wholes = both.map(|side| side.intervals[whole_at]);
     let [Some(a), Some(b)] = wholes else { return None };
     if a.requests.min(b.requests) < LEAST_REQUESTS {
         return None;
@@ -272,7 +272,7 @@ fn of_requests(
 
 /// The mean of a stage over all requests, also those without it: with `none` nothing is inserted.
 fn stage(both: &[&DirectionSummary; 2], at: Interval, count: [u64; 2]) -> Option<TimePart> {
-    let stages = both.map(|it| it.intervals[at]);
+    let stages = both.map(|side| side.intervals[at]);
     if stages.iter().all(Option::is_none) {
         return None;
     }
@@ -326,7 +326,7 @@ fn of_waits(compared: &ComparedTimes<'_>, loads: &[PairLoad]) -> Option<TimeGrou
 }
 
 fn count(directions: &ByDirection<DirectionSummary>) -> u64 {
-    directions.0.iter().map(|it| it.requests).sum()
+    directions.0.iter().map(|direction| direction.requests).sum()
 }
 
 /// The part of a group of waits that is of `class`, nanoseconds.

@@ -68,8 +68,9 @@ fn row(process: &str, sides: [ProgramCalls; 2]) -> Option<WorkTime> {
     let writes = ("write", [sides[0].writes, sides[1].writes]);
     let reads = ("read", [sides[0].reads, sides[1].reads]);
     let counted = [writes, reads];
-    let enough = counted.into_iter().filter(|(_, it)| it.iter().all(|it| *it >= LEAST_REQUESTS));
-    let (call, calls) = enough.max_by_key(|(_, it)| it[0].saturating_add(it[1]))?;
+    let enough =
+        counted.into_iter().filter(|(_, calls)| calls.iter().all(|count| *count >= LEAST_REQUESTS));
+    let (call, calls) = enough.max_by_key(|(_, calls)| calls[0].saturating_add(calls[1]))?;
     let time_ns = [0, 1].map(|at| sides[at].time_ns as f64 / calls[at] as f64);
     let [a, b] = time_ns;
     let differs = a.max(b) > DIFFERS * a.min(b);

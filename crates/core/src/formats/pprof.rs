@@ -299,14 +299,14 @@ mod tests {
         assert_eq!(format.finish(&names, &mut bytes).unwrap().rows, 2);
         let profile = Profile::decode(bytes.as_slice()).unwrap();
         let text = |place: i64| profile.string_table[place as usize].as_str();
-        let kinds: Vec<&str> = profile.sample_type.iter().map(|it| text(it.kind)).collect();
+        let kinds: Vec<&str> = profile.sample_type.iter().map(|kind| text(kind.kind)).collect();
         assert_eq!(kinds, ["waits", "blocked", "requests", "request_time"]);
         let [sample] = &profile.sample[..] else { panic!("{:?}", profile.sample) };
         assert_eq!(sample.value, [6, 30_000_000, 0, 0]);
         let named = |id: &u64| text(profile.function[*id as usize - 1].name);
         let frames: Vec<&str> = sample.location_id.iter().map(named).collect();
         assert_eq!(frames, ["jbd2_log_wait_commit", "ext4_sync_file"]);
-        let labels: Vec<&str> = sample.label.iter().map(|it| text(it.str)).collect();
+        let labels: Vec<&str> = sample.label.iter().map(|label| text(label.str)).collect();
         assert_eq!(labels, ["db", "journal_commit"]);
     }
 }

@@ -183,7 +183,11 @@ impl SmartctlOutput {
     /// `None` of a drive that has no such log, as most virtual ones.
     pub fn log(&self) -> Option<DriveLog> {
         let raw = |id: u64| {
-            self.ata_smart_attributes.table.iter().find(|it| it.id == id).map(|it| it.raw.value)
+            self.ata_smart_attributes
+                .table
+                .iter()
+                .find(|attribute| attribute.id == id)
+                .map(|attribute| attribute.raw.value)
         };
         let log = DriveLog {
             passed: self.smart_status.passed,

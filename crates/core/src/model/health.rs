@@ -336,7 +336,9 @@ impl KernelMessage {
     /// Whether the text has the name as a word.
     pub fn names(text: &str, name: &str) -> bool {
         text.match_indices(name).any(|(at, _)| {
-            let is_part = |it: Option<char>| it.is_some_and(|it| it.is_ascii_alphanumeric());
+            let is_part = |neighbour: Option<char>| {
+                neighbour.is_some_and(|character| character.is_ascii_alphanumeric())
+            };
             let (before, behind) = (&text[..at], &text[at + name.len()..]);
             !is_part(before.chars().next_back()) && !is_part(behind.chars().next())
         })
@@ -353,7 +355,7 @@ impl NvmeHealth {
             .power_states
             .iter()
             .filter(|power_state| power_state.asleep && power_state.leave_us <= limit);
-        used.map(|it| it.leave_us).max()
+        used.map(|power_state| power_state.leave_us).max()
     }
 
     /// The bit of [`NvmeHealth::critical_warning`] for too few spare blocks.

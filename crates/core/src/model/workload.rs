@@ -106,7 +106,7 @@ mod tests {
         let cgroup = name("/system.slice/db.service/worker");
         let (pod, namespace) = (name("db-0"), name("shop"));
         let keeps = |pods: &[&str], spaces: &[&str], units: &[&str]| {
-            let own = |all: &[&str]| all.iter().map(|it| (*it).to_owned()).collect();
+            let own = |all: &[&str]| all.iter().map(|name| (*name).to_owned()).collect();
             let filter =
                 WorkloadFilter { pods: own(pods), namespaces: own(spaces), units: own(units) };
             filter.keeps(cgroup, pod, namespace, &names)

@@ -89,7 +89,7 @@ impl History {
 /// Roughly the memory of a subject.
 fn bytes_of(subject: &BreakdownSubject) -> usize {
     let names =
-        |list: &[String]| list.iter().map(|it| it.len() + size_of::<String>()).sum::<usize>();
+        |list: &[String]| list.iter().map(|name| name.len() + size_of::<String>()).sum::<usize>();
     let text = match subject {
         BreakdownSubject::Class(_) => 0,
         BreakdownSubject::Device(text)

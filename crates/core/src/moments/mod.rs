@@ -137,7 +137,7 @@ impl Moment {
     /// Roughly the memory that it takes without the subjects of its breakdown, bytes.
     fn bytes(&self) -> usize {
         let histograms = |device: &DeviceSummary| {
-            let figures = device.directions.iter().map(|(_, it)| it);
+            let figures = device.directions.iter().map(|(_, figures)| figures);
             figures
                 .map(|figure| figure.q2c_histogram.len() + figure.d2c_histogram.len())
                 .sum::<usize>()

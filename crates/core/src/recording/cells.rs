@@ -247,7 +247,9 @@ impl ChunkCells {
                     let mut small: Vec<i32> = Vec::with_capacity(rows);
                     let (read, ..) = reader.read_records(rows, definitions, None, &mut small)?;
                     let is_signed = self.sign == Sign::Signed;
-                    let wide = |it: i32| if is_signed { i64::from(it) } else { (it as u32).into() };
+                    let wide = |number: i32| {
+                        if is_signed { i64::from(number) } else { (number as u32).into() }
+                    };
                     values.extend(small.into_iter().map(wide));
                     read
                 }

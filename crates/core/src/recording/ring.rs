@@ -324,7 +324,7 @@ impl RecordingRing {
         about.cost.spent_ns = about.end_ns.saturating_sub(about.start_ns);
         for loss in &mut about.losses.items {
             let before = first.losses.items.iter().find(|item| item.place == loss.place);
-            loss.count = loss.count.saturating_sub(before.map_or(0, |it| it.count));
+            loss.count = loss.count.saturating_sub(before.map_or(0, |before| before.count));
         }
         about.losses.items.retain(|loss| loss.count > 0);
         for device in &mut about.devices {

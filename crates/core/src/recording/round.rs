@@ -104,7 +104,10 @@ impl Round {
         losses: &mut Losses,
     ) -> Result<Round, RecordingError> {
         let mut round = Round {
-            files: TABLES.iter().map(|it| (it.name, files.name(it.name, number))).collect(),
+            files: TABLES
+                .iter()
+                .map(|table| (table.name, files.name(table.name, number)))
+                .collect(),
             cursors: VecDeque::new(),
             parts: None,
             ahead: PartsAhead::new(Columns::for_table::<RequestPart>(), true),

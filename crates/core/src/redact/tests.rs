@@ -43,9 +43,9 @@ fn different_numbers_stay_different_and_alike() {
     let redacted = redactor();
     let number = |text: &str| redacted.words(text);
     let all: std::collections::BTreeSet<String> =
-        (0..10_000).map(|it| number(&format!("{it:05}"))).collect();
+        (0..10_000).map(|index| number(&format!("{index:05}"))).collect();
     assert_eq!(all.len(), 10_000);
-    assert!(all.iter().all(|it| it.len() == 5 && it.bytes().all(|b| b.is_ascii_digit())));
+    assert!(all.iter().all(|text| text.len() == 5 && text.bytes().all(|b| b.is_ascii_digit())));
     assert!(number("000123").starts_with("000") && !number("000123").starts_with("0000"));
     let hex = number("3f2a9c77");
     assert!(

@@ -197,7 +197,7 @@ impl ScriptedSleep<'_> {
         // Numbers count from 1.
         let own = requests.iter().filter_map(|id| all.get(*id as usize - 1));
         let own: Vec<(u64, Name, Span)> =
-            own.map(|it| (it.request_id, it.device, span_of(it))).collect();
+            own.map(|request| (request.request_id, request.device, span_of(request))).collect();
         let spans: Vec<Span> = own.iter().map(|(.., span)| *span).collect();
         let split = split(start_ns, 0, end_ns, &spans);
         (self.wait.device_ns, self.wait.queue_ns) = (split.device_ns, split.queue_ns);

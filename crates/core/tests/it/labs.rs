@@ -28,7 +28,10 @@ fn labs_lead_to_their_causes() {
         assert_eq!(cause, expected, "{name}: {:#?}", diagnosis.findings);
         if let Some(finding) = first {
             assert!(finding.subject.device.is_some(), "{name}: {finding:#?}");
-            assert!(finding.evidence.iter().any(|it| it.figure > 0.0), "{name}: {finding:#?}");
+            assert!(
+                finding.evidence.iter().any(|evidence| evidence.figure > 0.0),
+                "{name}: {finding:#?}"
+            );
         }
         seen += 1;
     }

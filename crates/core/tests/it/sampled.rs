@@ -57,7 +57,7 @@ impl Source for Named {
 fn folders() -> Vec<PathBuf> {
     let own = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/labs");
     let given = std::env::var_os("IOWHY_SAMPLED").map(PathBuf::from);
-    std::fs::read_dir(given.unwrap_or(own)).unwrap().flatten().map(|it| it.path()).collect()
+    std::fs::read_dir(given.unwrap_or(own)).unwrap().flatten().map(|entry| entry.path()).collect()
 }
 
 /// Shares of the requests' time by name; unknown ones by their reason.
@@ -82,18 +82,18 @@ fn what_is_estimated_is_near_what_was_counted() {
         let tables = [
             (
                 "files",
-                shares(&whole.files, |it| it.file.clone()),
-                shares(&sample.files, |it| it.file.clone()),
+                shares(&whole.files, |row| row.file.clone()),
+                shares(&sample.files, |row| row.file.clone()),
             ),
             (
                 "programs",
-                shares(&whole.programs, |it| it.process.clone()),
-                shares(&sample.programs, |it| it.process.clone()),
+                shares(&whole.programs, |row| row.process.clone()),
+                shares(&sample.programs, |row| row.process.clone()),
             ),
             (
                 "origins",
-                shares(&whole.origins, |it| it.origin.word().to_owned()),
-                shares(&sample.origins, |it| it.origin.word().to_owned()),
+                shares(&whole.origins, |row| row.origin.word().to_owned()),
+                shares(&sample.origins, |row| row.origin.word().to_owned()),
             ),
         ];
         for (table, counted, estimated) in tables {

@@ -90,7 +90,7 @@ pub const ALL: &[DocumentWatch] = &[
 
 /// Returns the fault of an answer; `None` if it is as it should be.
 pub fn problem(document: &DocumentWatch, diagnosis: &Diagnosis) -> Option<String> {
-    let cause = first(diagnosis).map(|it| it.cause);
+    let cause = first(diagnosis).map(|finding| finding.cause);
     if !cause.is_some_and(|cause| document.expected.contains(&cause)) {
         return Some(format!("expected {:?}", document.expected));
     }
@@ -100,7 +100,7 @@ pub fn problem(document: &DocumentWatch, diagnosis: &Diagnosis) -> Option<String
 }
 
 pub fn judged() -> Vec<(&'static DocumentWatch, Diagnosis)> {
-    ALL.iter().map(|it| (it, diagnose(&(it.script)().summary()))).collect()
+    ALL.iter().map(|document| (document, diagnose(&(document.script)().summary()))).collect()
 }
 
 #[test]

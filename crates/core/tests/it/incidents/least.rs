@@ -14,12 +14,19 @@ fn captured(summary: Summary) -> Summary {
 }
 
 fn has(diagnosis: &Diagnosis, cause: &str) -> bool {
-    diagnosis.findings.iter().any(|it| it.cause == cause || it.symptoms.contains(&cause))
+    diagnosis
+        .findings
+        .iter()
+        .any(|finding| finding.cause == cause || finding.symptoms.contains(&cause))
 }
 
 /// Returns the reason why a cause is not judged.
 fn reason<'a>(diagnosis: &'a Diagnosis, cause: &str) -> &'a str {
-    diagnosis.not_judged.iter().find(|it| it.cause == cause).map_or("", |it| &it.reason)
+    diagnosis
+        .not_judged
+        .iter()
+        .find(|missing| missing.cause == cause)
+        .map_or("", |missing| &missing.reason)
 }
 
 #[test]
@@ -75,7 +82,7 @@ fn table() -> String {
         ns => format!("{} s", ns / 1_000_000_000),
     };
     for (least, causes) in by_need {
-        let causes = causes.iter().map(|it| format!("`{it}`")).collect::<Vec<_>>().join(", ");
+        let causes = causes.iter().map(|cause| format!("`{cause}`")).collect::<Vec<_>>().join(", ");
         text += &format!("| {} | {} | {causes} |\n", least.requests, time(least.time_ns));
     }
     text

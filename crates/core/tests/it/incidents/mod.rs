@@ -171,7 +171,8 @@ fn incidents_lead_to_their_causes() {
     let mut wrong = Vec::new();
     for (incident, diagnosis, outcome) in &judged {
         let reason = UNANSWERED.iter().find(|(name, _)| *name == incident.name);
-        let is_said = first(diagnosis).is_some_and(|it| incident.expected.contains(&it.cause));
+        let is_said =
+            first(diagnosis).is_some_and(|finding| incident.expected.contains(&finding.cause));
         let problem = match (reason, outcome) {
             (Some(_), IncidentOutcome::Right) => {
                 "is answered: take it off the list of those that are not"
@@ -200,7 +201,7 @@ fn no_incident_gets_harmful_advice() {
         .iter()
         .flat_map(|(incident, diagnosis, _)| {
             let found = harm(incident.must_not, diagnosis);
-            found.into_iter().map(|it| format!("{}: {it}", incident.name)).collect::<Vec<_>>()
+            found.into_iter().map(|harm| format!("{}: {harm}", incident.name)).collect::<Vec<_>>()
         })
         .collect();
     assert!(harms.is_empty(), "{}", harms.join("\n"));
@@ -208,14 +209,14 @@ fn no_incident_gets_harmful_advice() {
 
 #[test]
 fn the_list_of_incidents_is_sound() {
-    let names: Vec<&str> = all().map(|it| it.name).collect();
+    let names: Vec<&str> = all().map(|incident| incident.name).collect();
     let mut unique = names.clone();
     unique.sort_unstable();
     unique.dedup();
     assert_eq!(unique.len(), names.len(), "a name twice");
     assert!(names.len() >= 30, "{}", names.len());
     for (name, reason) in UNANSWERED {
-        let is_document = documents::ALL.iter().any(|it| it.name == *name);
+        let is_document = documents::ALL.iter().any(|document| document.name == *name);
         assert!((is_document || names.contains(name)) && !reason.is_empty(), "{name}");
     }
     for incident in all() {

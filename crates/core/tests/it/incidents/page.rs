@@ -24,8 +24,8 @@ fn link(source: &str) -> String {
 }
 
 fn verdict(diagnosis: &Diagnosis) -> String {
-    first(diagnosis).map_or("nothing that is worth a warning".to_owned(), |it| {
-        format!("`{}`: {}", it.cause, cell(&it.sentence))
+    first(diagnosis).map_or("nothing that is worth a warning".to_owned(), |finding| {
+        format!("`{}`: {}", finding.cause, cell(&finding.sentence))
     })
 }
 

@@ -167,7 +167,7 @@ fn intervals_shorter_than_the_time_between_looks_know_no_rates() {
         let of = |summary: &Summary| {
             summary.samples.get(Metric::Reads, "sda").and_then(|sample| sample.mean)
         };
-        recorded(&script, wanted).iter().map(|(_, it)| of(it)).collect()
+        recorded(&script, wanted).iter().map(|(_, summary)| of(summary)).collect()
     };
     assert_eq!(rates(S), [Some(51.0); 10]);
     let short = rates(S / 5);
@@ -179,12 +179,12 @@ fn intervals_add_up_to_the_whole() {
     let script = script();
     let whole = script.summary();
     let shown = live(&script, WantedIntervals { every_ns: Some(S), count: Some(10) });
-    let sum = |of: fn(&Summary) -> u64| shown.iter().map(|(_, it)| of(it)).sum::<u64>();
-    assert_eq!(sum(|it| it.watch.requests), whole.watch.requests);
-    assert_eq!(sum(|it| it.watch.bytes), whole.watch.bytes);
+    let sum = |of: fn(&Summary) -> u64| shown.iter().map(|(_, summary)| of(summary)).sum::<u64>();
+    assert_eq!(sum(|summary| summary.watch.requests), whole.watch.requests);
+    assert_eq!(sum(|summary| summary.watch.bytes), whole.watch.bytes);
     let blocked = |summary: &Summary| summary.ledger.as_ref().map_or(0, |ledger| ledger.blocked_ns);
     assert_eq!(sum(blocked), blocked(&whole));
-    let in_flight: f64 = shown.iter().map(|(_, it)| it.devices[0].in_flight_mean).sum();
+    let in_flight: f64 = shown.iter().map(|(_, summary)| summary.devices[0].in_flight_mean).sum();
     let share = in_flight / 10.0 / whole.devices[0].in_flight_mean;
     assert!((0.999..1.001).contains(&share), "{share}");
 }
