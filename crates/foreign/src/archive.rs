@@ -177,7 +177,7 @@ fn octal(field: &[u8]) -> Option<u64> {
         return Some(u64::from_be_bytes(*bytes) & (u64::MAX >> 1));
     }
     let text = str::from_utf8(field).ok()?;
-    let digits = text.trim_matches(|it: char| it == '\0' || it == ' ');
+    let digits = text.trim_matches(|character: char| character == '\0' || character == ' ');
     if digits.is_empty() { Some(0) } else { u64::from_str_radix(digits, 8).ok() }
 }
 
@@ -373,7 +373,7 @@ fn is_text(path: &str, file: &str) -> bool {
     // A supportconfig has a few large texts.
     let is_support =
         matches!(path, "basic-health-check.txt" | "boot.txt" | "fs-diskio.txt" | "sar.txt");
-    let begins = BEGINNINGS.iter().any(|it| file.starts_with(it));
+    let begins = BEGINNINGS.iter().any(|beginning| file.starts_with(beginning));
     is_command && begins && !file.contains("json") || is_kernels || is_support
 }
 

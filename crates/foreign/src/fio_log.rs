@@ -64,7 +64,7 @@ impl FioRow {
             return None;
         }
         let number = |at: usize| words.get(at)?.parse::<u64>().ok();
-        let direction = usize::try_from(number(2)?).ok().filter(|it| *it < COLUMNS.len())?;
+        let direction = usize::try_from(number(2)?).ok().filter(|index| *index < COLUMNS.len())?;
         let ended_ns = BEGIN_NS.saturating_add(number(0)?.saturating_mul(1_000_000));
         let (bytes, offset) = (number(3)?, number(4).unwrap_or(0));
         Some(FioRow { ended_ns, value: number(1)?, direction, bytes, offset })
@@ -74,7 +74,8 @@ impl FioRow {
 /// The kind of a log of this name; fio puts the number of the job behind.
 pub fn kind_of_name(name: &str) -> Option<ForeignKind> {
     let stem = name.strip_suffix(".log")?;
-    let stem = stem.trim_end_matches(|it: char| it.is_ascii_digit()).trim_end_matches('.');
+    let stem =
+        stem.trim_end_matches(|character: char| character.is_ascii_digit()).trim_end_matches('.');
     match stem.rsplit_once('_')?.1 {
         "lat" | "clat" => Some(ForeignKind::FioLatLog),
         "bw" => Some(ForeignKind::FioBwLog),

@@ -144,7 +144,7 @@ fn fio(
             .into_iter()
             .filter_map(|(column, key)| Some((column, figure(disk, &[key])?)))
             .collect();
-        let util = figure(disk, &["util"]).map(|it| it.clamp(0.0, 100.0));
+        let util = figure(disk, &["util"]).map(|percent| percent.clamp(0.0, 100.0));
         grown.extend(util.map(|util| (9, util / 100.0 * milliseconds)));
         if disks.len() == 1 && figure(disk, &["read_sectors"]).is_none() {
             // Before 3.36 it did not tell them; its own bytes went to its only disk.
@@ -166,7 +166,7 @@ fn nvme(value: &Value, book: &mut CounterBook) -> Result<(), String> {
     let mut is_log = false;
     for (name, value) in fields {
         // Large counters are texts or floats.
-        let number = value.as_u64().or_else(|| value.as_f64().map(|it| it as u64));
+        let number = value.as_u64().or_else(|| value.as_f64().map(|float| float as u64));
         let number = number.or_else(|| value.as_str()?.parse().ok());
         if let Some(number) = number {
             is_log |= set_nvme(name, number, &mut health);

@@ -110,11 +110,14 @@ pub fn detect(head: &[u8]) -> Option<ForeignKind> {
 /// Whether a line is an event of ftrace or perf: `block_rq_issue: 8,0 …`. A tool's own page may
 /// name tracepoints, too.
 fn is_block_event(line: &str) -> bool {
-    let name = ["block_rq_", "block_bio_"].iter().find_map(|it| line.split_once(it)).map(|it| it.1);
+    let name = ["block_rq_", "block_bio_"]
+        .iter()
+        .find_map(|prefix| line.split_once(prefix))
+        .map(|parts| parts.1);
     let end = name.and_then(|rest| rest.split_once(": "));
     end.is_some_and(|(name, rest)| {
         name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
-            && rest.trim_start().starts_with(|it: char| it.is_ascii_digit())
+            && rest.trim_start().starts_with(|character: char| character.is_ascii_digit())
     })
 }
 

@@ -389,5 +389,5 @@ fn unquoted(line: &str) -> &str {
 /// of vmstat's columns.
 fn is_remark(line: &str) -> bool {
     let line = line.trim_start();
-    ["# HELP ", "# TYPE ", "```", "procs -"].iter().any(|it| line.starts_with(it))
+    ["# HELP ", "# TYPE ", "```", "procs -"].iter().any(|beginning| line.starts_with(beginning))
 }

@@ -56,7 +56,7 @@ fn take(sample: &Value, book: &mut CounterBook) {
         items(sample, label).iter().for_each(|disk| take_disk(disk, book));
     }
     if let Some(cpu) = sample.get("CPU") {
-        let tick_ns = 1e9 / figure(cpu, &["hertz"]).filter(|it| *it > 0.0).unwrap_or(100.0);
+        let tick_ns = 1e9 / figure(cpu, &["hertz"]).filter(|hertz| *hertz > 0.0).unwrap_or(100.0);
         for (key, metric) in [
             ("utime", Metric::CpuUser),
             ("ntime", Metric::CpuUser),

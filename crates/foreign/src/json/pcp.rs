@@ -106,7 +106,7 @@ fn walk(value: &Value, name: &mut String, depth: usize, take: &mut impl FnMut(&s
 
 /// Every metric that tells of storage.
 pub(crate) fn metrics() -> impl Iterator<Item = &'static str> {
-    OF_DISK.iter().map(|it| it.0).chain(OF_MACHINE.iter().map(|it| it.0))
+    OF_DISK.iter().map(|row| row.0).chain(OF_MACHINE.iter().map(|row| row.0))
 }
 
 /// Adds the rate of a metric, or its value if it is a gauge, over `seconds`.
@@ -115,7 +115,7 @@ pub(crate) fn take(name: &str, instance: &str, value: f64, seconds: f64, book: &
         book.add(instance, &[(*column, value * unit * seconds)]);
         return;
     }
-    if let Some((_, metric, unit, is_rate)) = OF_MACHINE.iter().find(|(it, ..)| *it == name) {
+    if let Some((_, metric, unit, is_rate)) = OF_MACHINE.iter().find(|(known, ..)| *known == name) {
         let grown = if *is_rate { value * seconds } else { value };
         book.other(*metric, "", grown * unit);
     }

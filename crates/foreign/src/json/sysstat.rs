@@ -108,7 +108,9 @@ fn sysstat_disk(disk: &Value, seconds: f64, book: &mut CounterBook) {
         let moved = moved_kib(disk, kib).map(|rate| rate * seconds * 1024.0 / SECTOR);
         let waited = requests.zip(figure(disk, &[wait])).map(|(count, wait)| count * wait);
         let parts = [requests, per_s(&[merged]), moved, waited];
-        grown.extend(parts.into_iter().enumerate().filter_map(|(at, it)| Some((first + at, it?))));
+        grown.extend(
+            parts.into_iter().enumerate().filter_map(|(at, part)| Some((first + at, part?))),
+        );
     }
     let flushes = per_s(&["f/s"]);
     grown.extend(flushes.map(|count| (15, count)));
@@ -161,7 +163,7 @@ fn processes(report: &Value, seconds: f64, book: &mut CounterBook) {
 /// Adds the figures of the machine in a report.
 fn machine(report: &Value, seconds: f64, book: &mut CounterBook) {
     for (object, key, metric, unit, is_rate) in OF_MACHINE {
-        if let Some(value) = report.get(object).and_then(|it| figure(it, &[key])) {
+        if let Some(value) = report.get(object).and_then(|figures| figure(figures, &[key])) {
             let grown = if *is_rate { value * seconds } else { value };
             book.other(*metric, "", grown * unit);
         }
@@ -170,7 +172,7 @@ fn machine(report: &Value, seconds: f64, book: &mut CounterBook) {
     let loads = items(report, "cpu-load");
     let all = loads.iter().find(|load| text(load, "cpu") == "all").or(report.get("avg-cpu"));
     for (key, metric) in OF_CPUS {
-        if let Some(percent) = all.and_then(|it| figure(it, &[key])) {
+        if let Some(percent) = all.and_then(|load| figure(load, &[key])) {
             book.other(*metric, "", percent.clamp(0.0, 100.0) / 100.0 * seconds * 1e9);
         }
     }

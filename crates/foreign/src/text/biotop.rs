@@ -55,7 +55,7 @@ fn row(line: &str, book: &mut CounterBook) -> Option<()> {
         "W" => (4, Metric::CausedWrite),
         _ => return None,
     };
-    let told = |word: &str| number(word).filter(|it| *it >= 0.0);
+    let told = |word: &str| number(word).filter(|number| *number >= 0.0);
     let (requests, bytes) = (told(requests)?, told(kib)? * 1024.0);
     let wait_ms = told(mean_ms)? * requests;
     let disk = if *disk == "?" { format!("{major}:{minor}") } else { (*disk).to_owned() };

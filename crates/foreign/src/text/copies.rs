@@ -74,7 +74,7 @@ impl CounterCopies {
         let figures: Vec<f64> = figures
             .iter()
             .map_while(|figure| figure.parse::<u64>().ok())
-            .map(|it| it as f64)
+            .map(|figure| figure as f64)
             .collect();
         let [columns @ .., in_flight, busy_s] = &figures[..] else { return false };
         if columns.len() != 8 {
@@ -249,7 +249,9 @@ pub(super) fn is_vmstat_disks(line: &str) -> bool {
 pub(super) fn diskstats(line: &str) -> Option<(&str, DiskCounters)> {
     let mut words = line.split_whitespace();
     let number = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-    let name = words.next().filter(|it| it.starts_with(|it: char| it.is_ascii_lowercase()))?;
+    let name = words
+        .next()
+        .filter(|word| word.starts_with(|character: char| character.is_ascii_lowercase()))?;
     let mut counters = DiskCounters { number, ..DiskCounters::default() };
     let mut count = 0;
     for word in words {
@@ -266,7 +268,8 @@ pub(super) fn diskstats(line: &str) -> Option<(&str, DiskCounters)> {
 pub fn since_boot(line: &str, book: &mut CounterBook) {
     if let Some((name, counters)) = diskstats(line) {
         book.number(name, counters.number);
-        let known = counters.values.iter().enumerate().filter_map(|(at, it)| Some((at, (*it)?)));
+        let known =
+            counters.values.iter().enumerate().filter_map(|(at, value)| Some((at, (*value)?)));
         book.add(name, &known.collect::<Vec<_>>());
     }
 }

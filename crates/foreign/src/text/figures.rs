@@ -189,7 +189,7 @@ pub fn banner(line: &str, environment: &mut Environment) -> bool {
     let Some(rest) = line.trim_start().strip_prefix("Linux ") else { return false };
     let mut words = rest.split_whitespace();
     let (Some(kernel), Some(host)) = (words.next(), words.next()) else { return false };
-    let Some(host) = host.strip_prefix('(').and_then(|it| it.strip_suffix(')')) else {
+    let Some(host) = host.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')) else {
         return false;
     };
     environment.kernel = kernel.to_owned();
@@ -217,7 +217,7 @@ pub fn nvme_field(line: &str, health: &mut NvmeHealth) -> bool {
         .collect();
     let number = match digits.strip_prefix("0x") {
         Some(hexadecimal) => u64::from_str_radix(hexadecimal, 16).ok(),
-        None => digits.trim_end_matches(|it: char| !it.is_ascii_digit()).parse().ok(),
+        None => digits.trim_end_matches(|character: char| !character.is_ascii_digit()).parse().ok(),
     };
     set_nvme(name.trim(), number.unwrap_or(0), health)
 }

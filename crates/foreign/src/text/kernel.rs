@@ -142,7 +142,7 @@ impl KernelText {
     fn machine(&mut self, text: &str, book: &CounterBook) {
         if let Some(task) = hung_task(text) {
             self.hung += 1;
-            if self.tasks.len() < MOST_NAMED && !self.tasks.iter().any(|it| it == task) {
+            if self.tasks.len() < MOST_NAMED && !self.tasks.iter().any(|known| known == task) {
                 self.tasks.push(task.to_owned());
             }
             let process = task.rsplit_once(':').map_or(task, |(name, _)| name);
@@ -164,7 +164,8 @@ impl KernelText {
 
     /// Notes a message, and where it is.
     fn note(&mut self, kind: &str, process: &str, text: &str) -> Option<usize> {
-        let same = self.host.iter().position(|it| it.kind == kind && it.process == process);
+        let same =
+            self.host.iter().position(|message| message.kind == kind && message.process == process);
         if let Some(at) = same {
             self.host[at].count += 1;
             // The first call trace is enough.
@@ -269,7 +270,8 @@ fn is_slower(text: &str) -> bool {
 
 /// The disk that a message names.
 fn device_in(text: &str, book: &CounterBook) -> Option<String> {
-    let words = text.split(|it: char| !it.is_ascii_alphanumeric() && it != '-');
+    let words =
+        text.split(|character: char| !character.is_ascii_alphanumeric() && character != '-');
     words.into_iter().find_map(|word| disk(word, book))
 }
 
@@ -277,7 +279,7 @@ fn device_in(text: &str, book: &CounterBook) -> Option<String> {
 fn disk(word: &str, book: &CounterBook) -> Option<String> {
     let letters = |prefix: &str| {
         let rest = word.strip_prefix(prefix)?;
-        let stem = rest.trim_end_matches(|it: char| it.is_ascii_digit());
+        let stem = rest.trim_end_matches(|character: char| character.is_ascii_digit());
         let is_disk =
             (1..=3).contains(&stem.len()) && stem.bytes().all(|byte| byte.is_ascii_lowercase());
         is_disk.then(|| format!("{prefix}{stem}"))
@@ -290,7 +292,7 @@ fn disk(word: &str, book: &CounterBook) -> Option<String> {
     if let Some((controller, rest)) = numbered("nvme") {
         let space = rest
             .strip_prefix('n')
-            .map(|it| it.chars().take_while(char::is_ascii_digit).collect::<String>());
+            .map(|digits| digits.chars().take_while(char::is_ascii_digit).collect::<String>());
         return match space.filter(|space| !space.is_empty()) {
             Some(space) => Some(format!("{controller}n{space}")),
             None if rest.is_empty() => Some(book.disk_of(&controller)),
@@ -299,7 +301,8 @@ fn disk(word: &str, book: &CounterBook) -> Option<String> {
     }
     for prefix in ["dm-", "md", "mmcblk", "loop", "zram", "ata"] {
         if let Some((name, rest)) = numbered(prefix) {
-            let is_part = rest.strip_prefix('p').is_some_and(|it| it.parse::<u32>().is_ok());
+            let is_part =
+                rest.strip_prefix('p').is_some_and(|digits| digits.parse::<u32>().is_ok());
             return (rest.is_empty() || is_part).then_some(name);
         }
     }

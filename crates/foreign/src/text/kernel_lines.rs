@@ -101,7 +101,7 @@ fn stamped(line: &str) -> Option<(Option<u64>, &str)> {
         let (stamp, text) = line.split_once(' ')?;
         let is_iso = stamp.as_bytes().get(10) == Some(&b'T')
             && stamp.as_bytes().get(19) == Some(&b',')
-            && stamp.starts_with(|it: char| it.is_ascii_digit());
+            && stamp.starts_with(|character: char| character.is_ascii_digit());
         return is_iso.then_some((None, text));
     };
     let (stamp, text) = bracketed.split_once(']')?;
@@ -119,7 +119,7 @@ fn stamped(line: &str) -> Option<(Option<u64>, &str)> {
         return Some((Some((seconds * 1e9) as u64), text));
     }
     let words = stamp.split_whitespace().count();
-    let begins_with_letter = stamp.starts_with(|it: char| it.is_ascii_uppercase());
+    let begins_with_letter = stamp.starts_with(|character: char| character.is_ascii_uppercase());
     let is_date = words == 5 || words == 2 && begins_with_letter;
     (is_date && stamp.contains(':')).then_some((None, text))
 }

@@ -34,22 +34,27 @@ pub(super) struct PmrepText {
 
 /// Whether a line is the first of a header.
 pub(super) fn is_header(line: &str) -> bool {
-    line.starts_with("Time,\"") || named(line).is_some_and(|it| it.iter().any(Option::is_some))
+    line.starts_with("Time,\"")
+        || named(line).is_some_and(|columns| columns.iter().any(Option::is_some))
 }
 
 /// The columns of a header like `d.d.read  d.d.read  m.u.free`; `None` if it is none.
 fn named(line: &str) -> Option<Vec<Option<PmrepColumn>>> {
     let first = line.split_ascii_whitespace().next()?;
-    if !first.contains('.') || !first.starts_with(|it: char| it.is_ascii_lowercase()) {
+    if !first.contains('.') || !first.starts_with(|character: char| character.is_ascii_lowercase())
+    {
         return None;
     }
     let words = ends(line);
     let is_name = |word: &str| {
         word.split('.').count() > 2
             && word.split('.').all(|part| !part.is_empty())
-            && word.starts_with(|it: char| it.is_ascii_lowercase())
+            && word.starts_with(|character: char| character.is_ascii_lowercase())
     };
-    if words.is_empty() || words.len() > MOST_COLUMNS || !words.iter().all(|(it, _)| is_name(it)) {
+    if words.is_empty()
+        || words.len() > MOST_COLUMNS
+        || !words.iter().all(|(word, _)| is_name(word))
+    {
         return None;
     }
     let column = |(word, end): &(&str, usize)| {
@@ -99,7 +104,7 @@ impl PmrepText {
             (self.is_csv, self.header_left) = (true, 0);
             return true;
         }
-        if let Some(columns) = named(line).filter(|it| it.iter().any(Option::is_some)) {
+        if let Some(columns) = named(line).filter(|columns| columns.iter().any(Option::is_some)) {
             self.columns = columns;
             (self.is_csv, self.header_left) = (false, 2);
             return true;
@@ -142,7 +147,7 @@ impl PmrepText {
             (words.map(|word| word.trim_matches('"')).collect(), time_alone(time))
         } else {
             let mut words: Vec<&str> = line.split_whitespace().collect();
-            let before = words.len().checked_sub(self.columns.len()).filter(|it| *it <= 2)?;
+            let before = words.len().checked_sub(self.columns.len()).filter(|more| *more <= 2)?;
             let time = words.drain(..before).find_map(clock);
             (words, time)
         };

@@ -58,7 +58,8 @@ impl<'a> NodeMetric<'a> {
     /// The metric of a line; `None` if it is none of node_exporter's.
     pub fn new(line: &'a str) -> Option<NodeMetric<'a>> {
         let rest = line.strip_prefix("node_")?;
-        let end = rest.find(|it: char| !(it.is_ascii_alphanumeric() || it == '_'))?;
+        let end =
+            rest.find(|character: char| !(character.is_ascii_alphanumeric() || character == '_'))?;
         let (name, rest) = rest.split_at(end);
         let (labels, value) = match rest.strip_prefix('{') {
             Some(inside) => inside.rsplit_once('}')?,
@@ -106,7 +107,9 @@ impl<'a> NodeMetric<'a> {
                 copies.other(metric, self.value * 1e9);
             }
             name => {
-                if let Some((_, metric, unit)) = OF_MACHINE.iter().find(|(it, ..)| *it == name) {
+                if let Some((_, metric, unit)) =
+                    OF_MACHINE.iter().find(|(known, ..)| *known == name)
+                {
                     copies.other(*metric, self.value * unit);
                 }
             }

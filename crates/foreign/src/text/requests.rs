@@ -37,11 +37,12 @@ impl SnoopRows {
         let words = aligned(header, line)?;
         let text = |names: &[&str]| words.get(header.column(names)?).map(String::as_str);
         let milliseconds = |names: &[&str]| {
-            number(text(names)?).filter(|it| *it >= 0.0).map(|it| (it * 1e6) as u64)
+            number(text(names)?).filter(|ms| *ms >= 0.0).map(|ms| (ms * 1e6) as u64)
         };
         let latency_ns = milliseconds(&["LAT(ms)", "LATms"])?;
         let queue_ns = milliseconds(&["QUE(ms)"]);
-        let seconds = |names: &[&str]| number(text(names)?).map(|it| (it.max(0.0) * 1e9) as u64);
+        let seconds =
+            |names: &[&str]| number(text(names)?).map(|seconds| (seconds.max(0.0) * 1e9) as u64);
         let ended_ns = seconds(&["TIME(s)", "ENDs"]).unwrap_or(0);
         let ended_ns = BEGIN_NS.saturating_add(ended_ns).max(latency_ns);
         let rwbs = text(&["T", "TYPE"])?;

@@ -25,7 +25,7 @@ pub(super) fn database(line: &str) -> Option<SadfLine> {
         let text = columns.join(" ");
         return is_header.then(|| SadfLine { host: String::new(), interval_s: None, text });
     }
-    let interval_s: f64 = second.parse().ok().filter(|it| *it >= 0.0)?;
+    let interval_s: f64 = second.parse().ok().filter(|seconds| *seconds >= 0.0)?;
     let time = time_of(third)?;
     let words: Vec<&str> = fields.collect();
     let is_figure = |word: &&str| word.parse::<f64>().is_ok();
@@ -72,7 +72,7 @@ impl<'a> SadfFigure<'a> {
         let mut next = || fields.next().filter(|field| !field.is_empty());
         let (host, interval, time) = (next()?, next()?, next()?);
         let (subject, column, figure) = (next()?, next()?, next()?);
-        let interval_s: f64 = interval.parse().ok().filter(|it| *it >= 0.0)?;
+        let interval_s: f64 = interval.parse().ok().filter(|seconds| *seconds >= 0.0)?;
         let is_word = !subject.contains(' ') && !column.contains(' ');
         figure.parse::<f64>().ok().filter(|_| is_word)?;
         Some(SadfFigure { host, interval_s, time: time_of(time)?, subject, column, figure })

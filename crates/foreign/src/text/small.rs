@@ -104,7 +104,9 @@ impl SmallTexts {
             doing.replace("recovery", "recover").clone_into(&mut state.action);
             return true;
         }
-        ["bitmap:", "unused devices:"].iter().any(|it| line.trim_start().starts_with(it))
+        ["bitmap:", "unused devices:"]
+            .iter()
+            .any(|beginning| line.trim_start().starts_with(beginning))
             || line.contains(" blocks ")
     }
 
@@ -239,7 +241,7 @@ fn is_of_top(line: &str) -> bool {
         Some(is_state && words[0].parse::<u32>().is_ok())
     };
     is_cpu_of_top(line)
-        || begins.iter().any(|it| line.starts_with(it))
+        || begins.iter().any(|beginning| line.starts_with(beginning))
         || is_memory
         || is_row() == Some(true)
 }

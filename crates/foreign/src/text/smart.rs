@@ -65,7 +65,7 @@ impl SmartText {
         match id {
             5 => drive.reallocated_sectors = value,
             187 => drive.reported_errors = value,
-            190 | 194 => drive.temperature_c = value.map(|it| it as i64),
+            190 | 194 => drive.temperature_c = value.map(|degrees| degrees as i64),
             197 => drive.pending_sectors = value,
             198 => drive.uncorrectable_sectors = value,
             199 => drive.interface_errors = value,
@@ -109,7 +109,7 @@ impl SmartText {
         let first = value.split_whitespace().next().unwrap_or("").replace(',', "");
         let number = match first.strip_prefix("0x") {
             Some(digits) => u64::from_str_radix(digits, 16).ok(),
-            None => number(&first).map(|it| it.max(0.0) as u64),
+            None => number(&first).map(|number| number.max(0.0) as u64),
         };
         let known = match name {
             "Media and Data Integrity Errors" => "media_errors",

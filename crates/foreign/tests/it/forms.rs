@@ -199,7 +199,8 @@ fn json_of_the_kernels_log() {
         let read = ReadFile::text(text);
         assert_eq!(read.summary.environment.source, "dmesg", "{text}");
         assert_eq!(read.causes(), ["device-reset"], "{text}");
-        let names: Vec<&str> = read.summary.devices.iter().map(|it| it.device.as_str()).collect();
+        let names: Vec<&str> =
+            read.summary.devices.iter().map(|device| device.device.as_str()).collect();
         assert_eq!(names, ["nvme0n1"]);
     }
 }

@@ -6,7 +6,7 @@ use iowhy_core::model::Metric;
 
 /// Growth per second of a metric of the machine.
 fn per_s(read: &ReadFile, metric: Metric) -> f64 {
-    read.summary.samples.system(metric).and_then(|it| it.mean).unwrap()
+    read.summary.samples.system(metric).and_then(|series| series.mean).unwrap()
 }
 
 #[test]

@@ -65,7 +65,7 @@ impl ReadFile {
 
     /// Requests per second and mean time in ms of one direction of a device.
     fn rate(&self, device: &str, direction: Direction) -> (f64, f64) {
-        let device = self.summary.devices.iter().find(|it| it.device == device).unwrap();
+        let device = self.summary.devices.iter().find(|known| known.device == device).unwrap();
         let figures = &device.directions[direction];
         (figures.requests_per_s, figures.await_ns.unwrap_or(0.0) / 1e6)
     }

@@ -133,7 +133,11 @@ fn table() -> (String, Vec<(String, ThreadVerdict)>) {
 fn published_threads_are_answered() {
     let (table, verdicts) = table();
     let of = |verdict: ThreadVerdict| -> Vec<&str> {
-        verdicts.iter().filter(|it| it.1 == verdict).map(|verdict| verdict.0.as_str()).collect()
+        verdicts
+            .iter()
+            .filter(|judged| judged.1 == verdict)
+            .map(|verdict| verdict.0.as_str())
+            .collect()
     };
     assert!(verdicts.len() >= 50, "{}", verdicts.len());
     assert_eq!(of(ThreadVerdict::WrongAndCertain), Vec::<&str>::new(), "{table}");
