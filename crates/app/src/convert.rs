@@ -163,7 +163,10 @@ impl Converter {
     /// The command, for a person.
     pub fn command(&self, path: &Path) -> String {
         let file = sources::words(&[path.to_owned()]);
-        let words = self.arguments.iter().map(|it| if *it == "FILE" { file.as_str() } else { it });
+        let words = self
+            .arguments
+            .iter()
+            .map(|argument| if *argument == "FILE" { file.as_str() } else { argument });
         format!("{} {}", self.program, words.collect::<Vec<_>>().join(" "))
     }
 

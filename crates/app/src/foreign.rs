@@ -125,7 +125,7 @@ fn is_btt_data(path: &Path, text: &str) -> bool {
     let is_row = |line: &str| {
         let mut words = line.split_whitespace();
         line.starts_with('#')
-            || words.clone().count() > 1 && words.all(|it| it.parse::<f64>().is_ok())
+            || words.clone().count() > 1 && words.all(|word| word.parse::<f64>().is_ok())
     };
     let mut lines = text.lines().filter(|line| !line.is_empty()).take(3).peekable();
     path.extension().is_some_and(|end| end == "dat") && lines.peek().is_some() && lines.all(is_row)

@@ -125,8 +125,8 @@ impl WatchKeeper {
 
     fn try_begin(now: &Environment, bases: &[PathBuf]) -> Result<Option<WatchKeeper>, io::Error> {
         for base in bases {
-            let is_in_memory =
-                rustix::fs::statfs(base).is_ok_and(|it| IN_MEMORY.contains(&(it.f_type as u64)));
+            let is_in_memory = rustix::fs::statfs(base)
+                .is_ok_and(|about| IN_MEMORY.contains(&(about.f_type as u64)));
             if !is_in_memory {
                 continue;
             }

@@ -83,7 +83,7 @@ fn nothing(filter: &Filter, processes: Vec<(String, u64)>) -> Failure {
         *counts.entry(name).or_default() += count;
     }
     let mut names: Vec<(&str, u64)> =
-        counts.iter().map(|(name, it)| (name.as_str(), *it)).collect();
+        counts.iter().map(|(name, count)| (name.as_str(), *count)).collect();
     names.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
     let wanted =
         filter.processes.iter().flat_map(|word| near(word, names.iter().map(|name| name.0)));

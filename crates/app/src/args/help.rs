@@ -59,7 +59,9 @@ pub fn grouped(command: Command) -> Command {
 pub fn without_list(command: Command) -> Command {
     let names: Vec<String> =
         command.get_subcommands().map(|command| command.get_name().to_owned()).collect();
-    let hidden = |command: Command, name: String| command.mut_subcommand(name, |it| it.hide(true));
+    let hidden = |command: Command, name: String| {
+        command.mut_subcommand(name, |subcommand| subcommand.hide(true))
+    };
     names.into_iter().fold(command, hidden)
 }
 

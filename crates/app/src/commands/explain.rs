@@ -34,7 +34,7 @@ pub fn run(args: &Explain) -> Result<(), Failure> {
         (None, false) => explain::causes(seen, &output::style()),
         (Some(rule), false) => explain::cause(rule, seen, &output::style()),
     })?;
-    let findings = diagnosis.iter().flat_map(|it| &it.findings);
+    let findings = diagnosis.iter().flat_map(|diagnosis| &diagnosis.findings);
     let found = rule.filter(|rule| {
         !args.json && findings.into_iter().any(|finding| finding.cause == rule.cause)
     });

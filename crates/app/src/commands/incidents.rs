@@ -68,7 +68,7 @@ pub fn all(store: &IncidentStore) -> Result<Vec<StoredIncident>, Failure> {
 
 fn list(store: &IncidentStore, json: bool, places: &DaemonPlaces) -> Result<(), Failure> {
     let incidents = all(store)?;
-    let unread = store.numbers().map_or(0, |it| it.len().saturating_sub(incidents.len()));
+    let unread = store.numbers().map_or(0, |numbers| numbers.len().saturating_sub(incidents.len()));
     if unread > 0 {
         output::note(&format!("{unread} more cannot be read: `iowhy incidents show N` says why"));
     }

@@ -145,7 +145,10 @@ impl<W: Write> Asked<'_, W> {
             if built.unreadable > 0 {
                 let what = "of its files or blocks could not be read";
                 output::note(&counted(built.unreadable, what));
-                if privilege::missing().iter().any(|it| it.name == "CAP_DAC_READ_SEARCH") {
+                if privilege::missing()
+                    .iter()
+                    .any(|capability| capability.name == "CAP_DAC_READ_SEARCH")
+                {
                     let hint = "with CAP_DAC_READ_SEARCH all of them can be read: `sudo iowhy \
                         locate ...`";
                     output::note(&format!("hint: {hint}"));

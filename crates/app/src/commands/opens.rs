@@ -164,8 +164,10 @@ fn on_devices(wanted: &[String], held: &mut Vec<HeldFile>) -> Result<(), Failure
         return Ok(());
     }
     let known = devices::list();
-    if let Some(missing) = wanted.iter().find(|name| known.iter().all(|it| it.name != **name)) {
-        let names: Vec<&str> = known.iter().map(|it| it.name.as_str()).collect();
+    if let Some(missing) =
+        wanted.iter().find(|name| known.iter().all(|device| device.name != **name))
+    {
+        let names: Vec<&str> = known.iter().map(|device| device.name.as_str()).collect();
         let hint = format!("this machine has {}", names.join(", "));
         return Err(Failure::new(format!("failed to find device {missing}"), Some(hint)));
     }

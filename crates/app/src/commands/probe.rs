@@ -165,7 +165,7 @@ pub fn run(args: &ProbeArgs) -> Result<(), Failure> {
         measured.push((measure(part, &target, args, &stop)?, part.writes()));
     }
     let limits = limits.compared(&measured, all);
-    let rows: Vec<ProbeRow> = measured.into_iter().map(|it| it.0).collect();
+    let rows: Vec<ProbeRow> = measured.into_iter().map(|pair| pair.0).collect();
     let verdict = verdict(args, &rows);
     let text = match args.json {
         true => json(&target.path, &rows, &limits, verdict.as_deref()),
@@ -240,7 +240,7 @@ impl Target {
             }
             (FileType::BlockDevice, false) => Ok(Target { path: path.clone(), is_own: false }),
             (FileType::RegularFile, false) => {
-                let size = std::fs::metadata(path).map_or(0, |it| it.len());
+                let size = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
                 if size < 1 << 20 {
                     let cause = format!("it has {size} bytes");
                     return failed(cause, "name a file of at least 1 MiB");
@@ -268,7 +268,7 @@ fn is_new(path: &Path) -> bool {
 /// Refuses a directory without room for the file.
 fn enough_room(folder: Option<&Path>) -> Result<(), Failure> {
     let folder = folder.unwrap_or(Path::new("."));
-    let free = rustix::fs::statvfs(folder).map_or(0, |it| it.f_bavail * it.f_frsize);
+    let free = rustix::fs::statvfs(folder).map_or(0, |space| space.f_bavail * space.f_frsize);
     if free >= SIZE * 2 {
         return Ok(());
     }

@@ -100,7 +100,10 @@ fn text(summaries: &Summaries, shown: ShownSource<'_>, show: &Show) -> String {
     };
     if let (Some(_), Some(source)) = (show.json, source) {
         diagnosis.findings.iter_mut().for_each(|finding| {
-            finding.evidence.iter_mut().for_each(|it| it.command = of_source(&it.command, source));
+            finding
+                .evidence
+                .iter_mut()
+                .for_each(|evidence| evidence.command = of_source(&evidence.command, source));
         });
     }
     match (show.json, show.full) {

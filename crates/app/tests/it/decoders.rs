@@ -72,7 +72,7 @@ fn sums_of_rows(lab: &str) -> [u64; 4] {
         let rows = answer(["export", lab, "--format", "csv", "--table", table]);
         let mut rows = rows.lines().map(|line| line.split(',').collect::<Vec<_>>());
         let names = rows.next().unwrap();
-        let column = |name: &str| names.iter().position(|it| *it == name);
+        let column = |name: &str| names.iter().position(|known| *known == name);
         for row in rows {
             let number = |name: &str| column(name).and_then(|at| row[at].parse::<u64>().ok());
             if number("stack_id").is_none() && number("user_stack_id").is_none() {

@@ -81,7 +81,7 @@ fn filters_are_those_of_a_report() {
     let device = page(folder.path(), &["report", &lab, "--above", "1"]).unwrap();
     assert!(!whole.contains("all 0 requests"));
     // A filter selects what is shown, not what is judged.
-    let finding = |text: &str| text.split_once("data-cause=").map(|it| it.1[..20].to_owned());
+    let finding = |text: &str| text.split_once("data-cause=").map(|parts| parts.1[..20].to_owned());
     assert_eq!(finding(&device), finding(&whole));
     let path = folder.path().join("x.html");
     let output = iowhy(["report", &lab, "-d", "nosuch", "--html", path.to_str().unwrap()]);

@@ -27,7 +27,8 @@ fn every_command_has_a_manual_page() {
         for section in ["NAME", "SYNOPSIS", "DESCRIPTION", "EXAMPLES", "EXIT STATUS", "SEE ALSO"] {
             let heading = section.replace(' ', "\\ ");
             let is_there = page.lines().any(|line| {
-                line.strip_prefix(".SH ").is_some_and(|it| it == heading || it.contains(section))
+                line.strip_prefix(".SH ")
+                    .is_some_and(|title| title == heading || title.contains(section))
             });
             assert!(is_there, "{command}: {section}");
         }
@@ -61,7 +62,7 @@ fn shells_complete_every_command() {
         assert!(every.contains(&command), "{command} is not offered: {every:?}");
     }
     for hidden in ["rerun", "replay", "man"] {
-        assert!(!every.iter().any(|it| it == hidden), "{hidden} is offered");
+        assert!(!every.iter().any(|command| command == hidden), "{hidden} is offered");
     }
     assert_eq!(completed(&["rec"]), ["record"]);
 }
@@ -76,7 +77,7 @@ fn shells_complete_the_names_that_there_are() {
     offered.sort();
     assert_eq!(offered, disks);
     let own = std::fs::read_to_string("/proc/self/comm").unwrap();
-    assert!(completed(&["stat", "-p", ""]).iter().any(|it| it == own.trim_end()));
+    assert!(completed(&["stat", "-p", ""]).iter().any(|process| process == own.trim_end()));
 }
 
 /// Returns bash's completions for the last of `words`.

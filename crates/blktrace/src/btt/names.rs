@@ -40,7 +40,8 @@ fn pair(line: &str) -> Option<(&str, u32)> {
     let [name, number] = words[..] else { return None };
     let (major, minor) = number.split_once(',')?;
     let (major, minor): (u32, u32) = (major.parse().ok()?, minor.parse().ok()?);
-    let is_plain = |it: u8| it.is_ascii_alphanumeric() || matches!(it, b'-' | b'_' | b'.' | b':');
+    let is_plain =
+        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b':');
     let is_name = name.bytes().all(is_plain) && name.len() <= MOST_NAME && !name.starts_with('.');
     (is_name && major < 1 << 12 && minor < 1 << 20).then_some((name, major << 20 | minor))
 }

@@ -104,7 +104,7 @@ mod tests {
         assert_eq!(rate.add(3.0), Some((2.0, 4.0)), "two seeks in half a second");
         assert_eq!(rate.end(), Some((3.0, 1.0)));
         let mut steps = UnplugSteps::default();
-        [0, 4, 5, 99, 100, u64::MAX].into_iter().for_each(|it| steps.add(it));
+        [0, 4, 5, 99, 100, u64::MAX].into_iter().for_each(|time| steps.add(time));
         assert_eq!((steps.0[0], steps.0[1], steps.0[19], steps.0[20]), (2, 1, 1, 2));
     }
 }

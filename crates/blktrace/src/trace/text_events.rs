@@ -225,7 +225,7 @@ fn is_known_other(line: &str) -> bool {
     let address = words.next().filter(|word| word.len() >= 8 && line.starts_with([' ', '\t']));
     let is_frame =
         address.is_some_and(|word| u64::from_str_radix(word, 16).is_ok()) && words.next().is_some();
-    let is_tracers = ["cpus=", "version = "].iter().any(|it| line.starts_with(it));
+    let is_tracers = ["cpus=", "version = "].iter().any(|beginning| line.starts_with(beginning));
     is_figure(line) || is_tracers || ftrace::is_other(line) || is_frame && !line.contains("block_")
 }
 

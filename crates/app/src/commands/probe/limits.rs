@@ -63,9 +63,9 @@ fn disk_of(path: &Path) -> Option<Device> {
     let number = if about.file_type().is_block_device() { about.rdev() } else { about.dev() };
     let number = (rustix::fs::major(number), rustix::fs::minor(number));
     let all = devices::list();
-    let own = all.iter().find(|it| (it.major, it.minor) == number)?;
+    let own = all.iter().find(|device| (device.major, device.minor) == number)?;
     let name = own.partition_of.clone().unwrap_or_else(|| own.name.clone());
-    all.into_iter().find(|it| it.name == name)
+    all.into_iter().find(|device| device.name == name)
 }
 
 /// The limits on a disk of this process's cgroups and those above them.
@@ -93,7 +93,7 @@ fn own_limits(disk: &Device) -> Vec<(String, IoLimit)> {
 /// Returns the limits of a cgroup, compared with the highest rates.
 fn of_cgroup(path: &str, limit: IoLimit, rows: &[(ProbeRow, bool)]) -> Vec<MeasuredLimit> {
     let most = |writes: bool, of: fn(&ProbeRow) -> f64| {
-        let own = rows.iter().filter(|(_, it)| *it == writes).map(|(row, _)| of(row));
+        let own = rows.iter().filter(|(_, is_write)| *is_write == writes).map(|(row, _)| of(row));
         own.reduce(f64::max)
     };
     let requests: fn(&ProbeRow) -> f64 = |row| row.requests_per_s;
@@ -127,10 +127,10 @@ fn of_volume(disk: &Device, seconds: f64) -> Option<MeasuredLimit> {
         of(after).saturating_sub(of(before)) as f64 / 1e6
     };
     let all = [
-        ("the volume's limit of requests", grown(|it| it.volume_iops_exceeded_us)),
-        ("the volume's limit of bytes", grown(|it| it.volume_throughput_exceeded_us)),
-        ("the instance's limit of requests", grown(|it| it.instance_iops_exceeded_us)),
-        ("the instance's limit of bytes", grown(|it| it.instance_throughput_exceeded_us)),
+        ("the volume's limit of requests", grown(|volume| volume.volume_iops_exceeded_us)),
+        ("the volume's limit of bytes", grown(|volume| volume.volume_throughput_exceeded_us)),
+        ("the instance's limit of requests", grown(|volume| volume.instance_iops_exceeded_us)),
+        ("the instance's limit of bytes", grown(|volume| volume.instance_throughput_exceeded_us)),
     ];
     let (what, held) = all.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
     let reached = held >= HELD * seconds;
@@ -155,7 +155,7 @@ mod tests {
     fn a_rate_at_the_cgroup_s_limit_is_the_limit() {
         let limit = IoLimit { reads: Some(500), writes: Some(500), ..IoLimit::default() };
         let found = of_cgroup("/app", limit, &[(row(120.0), false), (row(497.0), false)]);
-        assert_eq!(found.iter().map(|it| it.reached).collect::<Vec<_>>(), [true, false]);
+        assert_eq!(found.iter().map(|limit| limit.reached).collect::<Vec<_>>(), [true, false]);
         assert!(found[0].sentence.contains("/app allows 500 reads"), "{found:?}");
         assert!(found[1].sentence.contains("none were tested"), "{found:?}");
         let free = of_cgroup("/app", limit, &[(row(120.0), false)]);

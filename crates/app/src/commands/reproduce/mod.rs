@@ -129,7 +129,7 @@ pub fn run(args: &ReproduceArgs) -> Result<(), Failure> {
 fn options(places: &PlaceArgs) -> Result<RunOptions, Failure> {
     let named = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        places.destroy.iter().any(|it| *it == name)
+        places.destroy.iter().any(|place| *place == name)
     };
     let directories = places.on.iter().map(|path| RunTarget::Directory(absolute(path)));
     let devices = places

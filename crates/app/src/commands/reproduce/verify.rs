@@ -77,13 +77,13 @@ fn one(
         for alteration in change.alterations {
             before.extend(prepared.alter(alteration)?);
         }
-        change.args.with_command.iter().try_for_each(|it| shell(it))?;
+        change.args.with_command.iter().try_for_each(|command| shell(command))?;
     }
     let recording = prepared.undo().folder().join("round");
     let result = measured(prepared, change.args, &recording);
     if with {
         prepared.restore(&before)?;
-        change.args.undo_command.iter().try_for_each(|it| shell(it))?;
+        change.args.undo_command.iter().try_for_each(|command| shell(command))?;
     }
     result
 }

@@ -98,7 +98,7 @@ impl LiveTop {
 
     /// Wants sums of a span from now on.
     pub fn want(&self, span: MomentSpan) {
-        let place = MomentSpan::ALL.iter().position(|it| *it == span).unwrap_or(0);
+        let place = MomentSpan::ALL.iter().position(|known| *known == span).unwrap_or(0);
         self.span.store(place, Ordering::Relaxed);
     }
 

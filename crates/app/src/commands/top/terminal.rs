@@ -161,7 +161,7 @@ fn is_gone(time: Duration) -> Result<bool, Failure> {
         Err(cause) => return Err(failed(cause.into())),
     }
     let bad = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
-    Ok(polled.iter().any(|it| it.revents().intersects(bad)))
+    Ok(polled.iter().any(|descriptor| descriptor.revents().intersects(bad)))
 }
 
 /// Restores the terminal. Errors are ignored: the terminal may be gone.

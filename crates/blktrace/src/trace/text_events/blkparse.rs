@@ -44,7 +44,8 @@ pub(super) fn event(base: TraceRecord, words: &mut Words<'_>) -> Option<TextEven
 /// The inode and generation of a control group, in hexadecimal, as one number.
 fn cgroup(text: &str) -> Option<u64> {
     let (inode, generation) = text.split_once(',')?;
-    let number = |text: &str| u64::from_str_radix(text, 16).ok().filter(|it| *it >> 32 == 0);
+    let number =
+        |text: &str| u64::from_str_radix(text, 16).ok().filter(|number| *number >> 32 == 0);
     Some(number(inode)? | number(generation)? << 32)
 }
 

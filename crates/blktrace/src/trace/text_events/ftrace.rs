@@ -35,7 +35,7 @@ const OTHERS: &[&str] =
 pub(super) fn is_other(line: &str) -> bool {
     OTHERS.iter().any(|name| {
         let behind = line.split_once(name).and_then(|(_, rest)| rest.strip_prefix(": "));
-        behind.is_some_and(|rest| rest.starts_with(|it: char| it.is_ascii_digit()))
+        behind.is_some_and(|rest| rest.starts_with(|character: char| character.is_ascii_digit()))
     })
 }
 

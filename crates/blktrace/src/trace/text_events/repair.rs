@@ -140,7 +140,7 @@ impl SplitRequests {
     }
 
     fn split(&mut self, at: (u32, u64), payload: &[u8]) {
-        let Some(rest) = payload.first_chunk::<8>().map(|it| u64::from_be_bytes(*it)) else {
+        let Some(rest) = payload.first_chunk::<8>().map(|bytes| u64::from_be_bytes(*bytes)) else {
             return;
         };
         if self.origins.len() >= MOST_SPLITS || self.wholes.len() >= MOST_SPLITS {

@@ -397,7 +397,7 @@ fn the_real_cuts_give_their_right_answers() {
         let read = ReadText::new(&text);
         let sum = |operation: Operation| {
             let of = read.requests.iter().filter(move |request| request.operation == operation);
-            (of.clone().count(), of.map(|it| it.bytes / 1024).sum::<u64>())
+            (of.clone().count(), of.map(|request| request.bytes / 1024).sum::<u64>())
         };
         assert_eq!(sum(Operation::Read), (78, 9_744));
         assert_eq!(sum(Operation::Write), (92, 30_520));
