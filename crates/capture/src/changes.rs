@@ -94,7 +94,7 @@ impl Changes {
 
 /// The last recorded value of a setting.
 fn last_known<'a>(device: &'a Device, setting: &str) -> Option<&'a String> {
-    let change = device.settings_changed.iter().rev().find(|it| it.setting == setting);
+    let change = device.settings_changed.iter().rev().find(|change| change.setting == setting);
     change.map_or_else(|| device.settings_start.get(setting), |change| Some(&change.after))
 }
 

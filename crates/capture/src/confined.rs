@@ -79,8 +79,8 @@ fn asks_devices(by: RightsHolder) -> bool {
 }
 
 fn kept(by: RightsHolder) -> CapabilitySet {
-    let kept = KEPT.iter().filter(|it| (it.is_used)(by));
-    kept.fold(CapabilitySet::empty(), |all, it| all.union(it.set))
+    let kept = KEPT.iter().filter(|right| (right.is_used)(by));
+    kept.fold(CapabilitySet::empty(), |all, right| all.union(right.set))
 }
 
 /// Limits a process that was started to read: it parses content of others.
@@ -143,7 +143,7 @@ mod tests {
         assert!(devices.contains(daemons), "{daemons:?}");
         assert!(!kept(RightsHolder::HealthAsker).intersects(loading));
         let document = include_str!("../../../SECURITY.md");
-        for (name, _) in KEPT.iter().flat_map(|it| it.set.iter_names()) {
+        for (name, _) in KEPT.iter().flat_map(|right| right.set.iter_names()) {
             assert!(document.contains(&format!("`CAP_{name}`")), "{name}");
         }
     }

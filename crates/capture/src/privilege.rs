@@ -118,7 +118,7 @@ fn maps_need_room() -> bool {
 
 /// The capabilities that this machine requires.
 pub fn asked_for() -> impl Iterator<Item = &'static Capability> {
-    CAPABILITIES.iter().filter(|it| (it.asked_for)())
+    CAPABILITIES.iter().filter(|capability| (capability.asked_for)())
 }
 
 /// The capabilities that this process lacks.
@@ -130,14 +130,17 @@ pub fn missing() -> Vec<&'static Capability> {
 }
 
 fn missing_of(effective: CapabilitySet) -> Vec<&'static Capability> {
-    let missing = CAPABILITIES.iter().filter(|it| !effective.intersects(it.any));
-    missing.filter(|it| (it.asked_for)()).collect()
+    let missing = CAPABILITIES.iter().filter(|capability| !effective.intersects(capability.any));
+    missing.filter(|capability| (capability.asked_for)()).collect()
 }
 
 /// Returns an error if this process lacks a capability that every watch requires.
 pub fn require() -> Result<(), WatchError> {
-    let missing: Vec<&str> =
-        missing().into_iter().filter(|it| it.needed).map(|it| it.name).collect();
+    let missing: Vec<&str> = missing()
+        .into_iter()
+        .filter(|capability| capability.needed)
+        .map(|capability| capability.name)
+        .collect();
     if missing.is_empty() {
         return Ok(());
     }
@@ -148,7 +151,7 @@ pub fn require() -> Result<(), WatchError> {
 /// capabilities that were set before. Only a group may run the program then: it sees every
 /// process's files. Changing the group takes capabilities away, so that comes first.
 pub fn granting() -> String {
-    let granted = asked_for().filter(|it| it.granted);
+    let granted = asked_for().filter(|capability| capability.granted);
     let names: Vec<String> = granted.map(|granted| granted.name.to_lowercase()).collect();
     let own = "\"$(command -v iowhy)\"";
     let names = names.join(",");
@@ -158,7 +161,8 @@ pub fn granting() -> String {
 /// Returns a sentence for each missing capability, on what is not visible without it. CAP_SYSLOG is
 /// left out: whether kernel addresses are hidden depends on more than that, and a watch detects it.
 pub fn limits() -> impl Iterator<Item = String> {
-    let lost = missing().into_iter().filter(|it| !it.any.contains(CapabilitySet::SYSLOG));
+    let lost =
+        missing().into_iter().filter(|capability| !capability.any.contains(CapabilitySet::SYSLOG));
     let lost = lost.map(|lost| format!("not visible: {}; missing {}", lost.lost, lost.name));
     let namespace = is_in_user_namespace().then(|| {
         format!("not visible: {OUTSIDE_OF_NAMESPACE}; capabilities of a user namespace end there")
@@ -187,7 +191,7 @@ mod tests {
     use super::*;
 
     fn names(effective: CapabilitySet) -> Vec<&'static str> {
-        missing_of(effective).into_iter().map(|it| it.name).collect()
+        missing_of(effective).into_iter().map(|capability| capability.name).collect()
     }
 
     #[test]

@@ -334,7 +334,7 @@ impl Session {
 
     /// Instructions that the verifier processed, by program; 0 on kernels that do not report it.
     pub fn verified(&self) -> FxHashMap<String, u32> {
-        let ours = self.objects.iter().flat_map(Object::progs).filter(|it| it.autoload());
+        let ours = self.objects.iter().flat_map(Object::progs).filter(|program| program.autoload());
         ours.filter_map(|program| {
             let name = program.name().to_str()?.to_owned();
             Some((name, handles::verified_instructions(program.as_fd()).unwrap_or(0)))
@@ -346,7 +346,7 @@ impl Session {
     pub fn map_bytes(&self) -> u64 {
         let mut seen = Vec::new();
         let mut total = 0;
-        for map in self.objects.iter().flat_map(Object::maps).filter(|it| it.autocreate()) {
+        for map in self.objects.iter().flat_map(Object::maps).filter(|map| map.autocreate()) {
             let id = map.info().map(|info| info.info.id).unwrap_or(0);
             if !seen.contains(&id) {
                 seen.push(id);

@@ -95,7 +95,8 @@ pub fn survey() -> Survey {
         )),
     }
     items.extend([cgroups(), pressure(), statistics(), iostats(), rights()]);
-    let grant = privilege::missing().iter().any(|it| it.granted).then(privilege::granting);
+    let grant =
+        privilege::missing().iter().any(|capability| capability.granted).then(privilege::granting);
     Survey { items, programs, grant }
 }
 
@@ -110,7 +111,7 @@ fn kernel() -> CheckItem {
 fn privileges() -> Vec<CheckItem> {
     let missing = privilege::missing();
     if missing.is_empty() {
-        let names: Vec<&str> = privilege::asked_for().map(|it| it.name).collect();
+        let names: Vec<&str> = privilege::asked_for().map(|capability| capability.name).collect();
         let names = names.join(" ");
         if privilege::is_in_user_namespace() {
             let found = format!("in a user namespace: {names}");

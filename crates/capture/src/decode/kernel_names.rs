@@ -74,7 +74,11 @@ impl KernelFunctions {
     fn read(list: impl Read) -> KernelFunctions {
         let mut reader = BufReader::with_capacity(1 << 16, list);
         let (mut functions, mut line) = (KernelFunctions::default(), Vec::new());
-        while (&mut reader).take(MOST_LINE).read_until(b'\n', &mut line).is_ok_and(|it| it > 0) {
+        while (&mut reader)
+            .take(MOST_LINE)
+            .read_until(b'\n', &mut line)
+            .is_ok_and(|length| length > 0)
+        {
             functions.note(&line);
             line.clear();
         }
@@ -153,7 +157,7 @@ mod tests {
         let (own, others) = (names.of(&begins), names.demangled(&begins));
         // Programs of BPF come and go between the two.
         let is_kernels = |text: &String| !text.contains("\"bpf_");
-        let texts = |of: &[_]| of.iter().map(|it| format!("{it:?}")).collect::<Vec<_>>();
+        let texts = |of: &[_]| of.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>();
         let pairs = texts(&own).into_iter().zip(texts(&others));
         let differ: Vec<_> = pairs.filter(|(one, other)| one != other && is_kernels(one)).collect();
         assert!(differ.is_empty(), "{differ:?}");

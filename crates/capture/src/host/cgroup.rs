@@ -66,7 +66,8 @@ impl Roots {
     /// above it so far, ns: the longest of them.
     pub fn own_throttled_ns(&self) -> u64 {
         let folders = self.folders_of("self", "cpu", self.cpu.as_ref()).into_iter();
-        let counts = folders.filter_map(|it| throttled_ns(&read_text(it.join("cpu.stat"))?));
+        let counts =
+            folders.filter_map(|folder| throttled_ns(&read_text(folder.join("cpu.stat"))?));
         counts.max().unwrap_or(0)
     }
 
@@ -130,7 +131,8 @@ impl Roots {
 /// is no limit and never was.
 pub(crate) fn throttled_ns(text: &str) -> Option<u64> {
     number_of(text, "nr_periods").filter(|periods| *periods > 0)?;
-    let microseconds = number_of(text, "throttled_usec").map(|it| it.saturating_mul(1000));
+    let microseconds =
+        number_of(text, "throttled_usec").map(|microseconds| microseconds.saturating_mul(1000));
     microseconds.or(number_of(text, "throttled_time"))
 }
 

@@ -163,7 +163,7 @@ pub fn in_flight_now() -> Vec<CountedDisk> {
 pub fn busy_now() -> Vec<CountedDisk> {
     let disks = directories(Path::new("/sys/block")).into_iter();
     // One file of most disks, which are idle.
-    let is_busy = |disk: &PathBuf| in_flight(disk).is_some_and(|it| it.0 + it.1 > 0);
+    let is_busy = |disk: &PathBuf| in_flight(disk).is_some_and(|counts| counts.0 + counts.1 > 0);
     disks.filter(is_busy).filter_map(|disk| counted(&disk)).collect()
 }
 

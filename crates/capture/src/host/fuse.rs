@@ -63,8 +63,8 @@ fn servers() -> Vec<FuseServer> {
                 return found;
             }
             left -= 1;
-            let is_fuse =
-                fs::read_link(descriptor.path()).is_ok_and(|it| it == Path::new("/dev/fuse"));
+            let is_fuse = fs::read_link(descriptor.path())
+                .is_ok_and(|target| target == Path::new("/dev/fuse"));
             if is_fuse {
                 found.extend(server(pid, &entry.path(), Path::new(&descriptor.file_name())));
             }

@@ -185,7 +185,9 @@ impl Look {
             held.extend(file(&folder.join("cwd"), Hold::Directory));
         }
         held.extend(mapped(&folder, &held));
-        let user = fs::metadata(&folder).map(|it| self.users.name(it.uid())).unwrap_or_default();
+        let user = fs::metadata(&folder)
+            .map(|metadata| self.users.name(metadata.uid()))
+            .unwrap_or_default();
         for mut file in held {
             (file.pid, file.process, file.user) = (pid, process.clone(), user.clone());
             self.place(&mut file, mounts.as_ref());

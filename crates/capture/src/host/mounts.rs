@@ -48,8 +48,9 @@ impl Mounts {
         let mut mounts = self.of_block_devices();
         let is_new =
             |mount: &&Mount| SERVED.contains(&mount.kind.as_str()) || fuse::is_served(&mount.kind);
-        let is_known =
-            |mount: &Mount| mounts.iter().any(|it| it.path == mount.path && it.kind == mount.kind);
+        let is_known = |mount: &Mount| {
+            mounts.iter().any(|known| known.path == mount.path && known.kind == mount.kind)
+        };
         let served: Vec<Mount> =
             self.mounts.iter().filter(is_new).filter(|mount| !is_known(mount)).cloned().collect();
         mounts.extend(served);

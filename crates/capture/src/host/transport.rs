@@ -28,7 +28,7 @@ pub fn of(disk: &Path) -> Option<String> {
         return Some(said.trim().to_owned());
     }
     let path = disk.canonicalize().ok()?;
-    let names = || path.iter().filter_map(|it| it.to_str());
+    let names = || path.iter().filter_map(|part| part.to_str());
     let passes = |beginning: &str| names().any(|name| is_numbered(name, beginning));
     let found = ON_THE_WAY.iter().find(|(beginning, _)| passes(beginning));
     found.map(|(_, transport)| (*transport).to_owned())
@@ -37,7 +37,7 @@ pub fn of(disk: &Path) -> Option<String> {
 /// Whether the name is that prefix and a number: `ata1`, `end_device-0:0`, not `atari`.
 fn is_numbered(name: &str, beginning: &str) -> bool {
     let rest = name.strip_prefix(beginning);
-    rest.is_some_and(|rest| rest.starts_with(|it: char| it.is_ascii_digit()))
+    rest.is_some_and(|rest| rest.starts_with(|character: char| character.is_ascii_digit()))
 }
 
 #[cfg(test)]

@@ -207,7 +207,10 @@ mod tests {
                     00401000-0048b000 r-xp 00000000 fd:00 13 /usr/bin/static\n\
                     7f10-7f20 r-xp 00000000 00:00 0 [vdso]\nnonsense\n";
         let found = mappings_in(maps);
-        let found: Vec<_> = found.iter().map(|it| (it.start, it.end, it.range.as_str())).collect();
+        let found: Vec<_> = found
+            .iter()
+            .map(|mapping| (mapping.start, mapping.end, mapping.range.as_str()))
+            .collect();
         let of_static = (0x40_1000, 0x48_b000, "401000-48b000");
         assert_eq!(found, [(0x55d0, 0x55e0, "55d0-55e0"), of_static]);
         assert!(Allowance::default().covers(std::process::id(), 0));

@@ -95,7 +95,7 @@ impl HealthAsker {
 
     fn ask_all(&mut self, mut asked: Vec<AskedDevice>, end: AskedAt) {
         self.end = end;
-        asked.retain(|it| !self.mute.contains(&it.name));
+        asked.retain(|device| !self.mute.contains(&device.name));
         self.pending = asked.into();
         self.send();
     }

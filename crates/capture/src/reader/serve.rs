@@ -131,7 +131,7 @@ impl Tools {
         let walked = is_code.iter().take_while(|is_code| **is_code).count();
         let (walked, wild) = addresses.split_at(walked);
         let covered: Vec<bool> =
-            walked.iter().map(|it| self.allowance.covers(process, *it)).collect();
+            walked.iter().map(|address| self.allowance.covers(process, *address)).collect();
         let readable = walked.iter().zip(&covered).filter(|(_, covered)| **covered);
         let readable: Vec<Addr> = readable.map(|(address, _)| *address).collect();
         let mut named = self.named(process, &readable)?.into_iter();

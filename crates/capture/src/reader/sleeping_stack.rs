@@ -26,7 +26,8 @@ pub fn frames(process: u32, stack_pointer: u64, code: &mut Code) -> Vec<u64> {
     let Some(words) = words_from(process, stack_pointer) else { return Vec::new() };
     let code = code.ranges(process);
     let starts = 0..FIRST_WORDS.min(words.len());
-    let mut rows = starts.map(|start| row(&words, stack_pointer, start, |it| is_in(code, it)));
+    let mut rows =
+        starts.map(|start| row(&words, stack_pointer, start, |address| is_in(code, address)));
     rows.find(|row| row.len() >= LEAST_FRAMES).unwrap_or_default()
 }
 

@@ -88,7 +88,7 @@ impl CgroupSampler {
                 let Ok(entries) = std::fs::read_dir(&folder) else { continue };
                 let entries = entries.flatten();
                 let is_folder =
-                    |entry: &std::fs::DirEntry| entry.file_type().is_ok_and(|it| it.is_dir());
+                    |entry: &std::fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
                 folders.extend(entries.filter(is_folder).map(|entry| entry.path()));
             }
         }
@@ -105,7 +105,7 @@ impl CgroupSampler {
             let folder = root.join(below);
             read_text(folder.join("io.stat"))
                 .into_iter()
-                .for_each(|it| unified_io(&it, subject, out));
+                .for_each(|content| unified_io(&content, subject, out));
             memory(&folder, subject, out, |line| line.0);
             pressures(&folder, subject, out);
         }

@@ -92,7 +92,8 @@ fn members(folder: &Path) -> Vec<u32> {
             break;
         }
         let Ok(entries) = std::fs::read_dir(&folder) else { continue };
-        let below = entries.flatten().filter(|it| it.file_type().is_ok_and(|it| it.is_dir()));
+        let below =
+            entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
         folders.extend(below.map(|entry| entry.path()));
     }
     found.truncate(MOST_MEMBERS);

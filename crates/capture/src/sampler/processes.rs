@@ -161,13 +161,14 @@ impl ProcessSampler {
             self.read(*pid, out, &mut changed);
         }
         self.forget(&changed, out);
-        changed.sort_by_cached_key(|it| std::cmp::Reverse(self.moved(it)));
+        changed.sort_by_cached_key(|process| std::cmp::Reverse(self.moved(process)));
         let untold = changed.len().saturating_sub(MOST_TOLD);
         for it in changed.iter().take(MOST_TOLD) {
             self.tell(it, out);
         }
         let told = changed.iter().take(MOST_TOLD);
-        let told = told.filter_map(|it| Some((it.pid, self.known.get(&it.pid)?.subject)));
+        let told =
+            told.filter_map(|process| Some((process.pid, self.known.get(&process.pid)?.subject)));
         let told: Vec<(u32, Name)> = told.collect();
         self.work.look(&told, out);
         out.system(Metric::ProcessesUnread, unread);
@@ -181,7 +182,7 @@ impl ProcessSampler {
         let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
         let own = std::process::id();
         let all: FxHashSet<u32> = numbers.filter(|pid| *pid != own).collect();
-        let heirs: FxHashSet<u32> = self.ended.iter().map(|it| it.heir).collect();
+        let heirs: FxHashSet<u32> = self.ended.iter().map(|ended| ended.heir).collect();
         let is_lately =
             |known: &KnownProcess| known.changed > 0 && known.changed + LATELY > self.looks;
         let is_active =
@@ -301,7 +302,7 @@ impl ProcessSampler {
     fn forget(&mut self, changed: &[Changed], out: &mut Out<'_>) {
         let looks = self.looks;
         let gone: FxHashMap<u32, KnownProcess> =
-            self.known.extract_if(|_, it| it.seen < looks).collect();
+            self.known.extract_if(|_, known| known.seen < looks).collect();
         for child in gone.values() {
             out.forget(&IO, child.subject);
             out.forget(&OTHER, child.subject);
@@ -312,8 +313,13 @@ impl ProcessSampler {
     /// Subtracts the counters of exited processes from those of their heirs, once these include
     /// them.
     fn hand_over(&mut self, gone: &FxHashMap<u32, KnownProcess>, changed: &[Changed]) {
-        let changed: FxHashMap<u32, [u64; 7]> = changed.iter().map(|it| (it.pid, it.io)).collect();
-        let new = gone.values().map(|it| EndedProcess { known: *it, heir: it.parent, refused: 0 });
+        let changed: FxHashMap<u32, [u64; 7]> =
+            changed.iter().map(|process| (process.pid, process.io)).collect();
+        let new = gone.values().map(|process| EndedProcess {
+            known: *process,
+            heir: process.parent,
+            refused: 0,
+        });
         let ended: Vec<EndedProcess> =
             std::mem::take(&mut self.ended).into_iter().chain(new).collect();
         for mut child in ended {
@@ -456,7 +462,7 @@ mod tests {
         let mut changed = Vec::new();
         processes.read(std::process::id(), &mut out, &mut changed);
         // The process's parents are read with it.
-        for it in changed.iter().filter(|it| it.pid == std::process::id()) {
+        for it in changed.iter().filter(|process| process.pid == std::process::id()) {
             processes.tell(it, &mut out);
         }
         let metric = names.intern(Metric::ReadCalls.info().word);
@@ -500,7 +506,7 @@ mod tests {
         drop(shell.stdin.take());
         shell.wait().unwrap();
         assert!(is_parent_known);
-        assert_eq!(changed.iter().filter(|it| it.pid == shell.id()).count(), 1);
+        assert_eq!(changed.iter().filter(|process| process.pid == shell.id()).count(), 1);
     }
 
     #[test]

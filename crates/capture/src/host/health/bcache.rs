@@ -9,13 +9,13 @@ use std::path::Path;
 /// The state of the bcache device with this directory in sysfs; `None` if it is none.
 pub(super) fn state(disk: &Path) -> Option<BcacheState> {
     let bcache = disk.join("bcache");
-    let text = |name: &str| read_text(bcache.join(name)).map(|it| it.trim().to_owned());
+    let text = |name: &str| read_text(bcache.join(name)).map(|content| content.trim().to_owned());
     let number = |name: &str| read_number(bcache.join(name));
     Some(BcacheState {
         state: text("state")?,
         mode: chosen(&text("cache_mode").unwrap_or_default()).to_owned(),
-        dirty_bytes: text("dirty_data").and_then(|it| bytes(&it)),
-        congested: text("cache/congested").and_then(|it| bytes(&it)).map(|it| it > 0),
+        dirty_bytes: text("dirty_data").and_then(|size| bytes(&size)),
+        congested: text("cache/congested").and_then(|size| bytes(&size)).map(|size| size > 0),
         available_percent: number("cache/cache_available_percent"),
         hits: number("stats_total/cache_hits"),
         misses: number("stats_total/cache_misses"),
@@ -31,12 +31,13 @@ fn chosen(text: &str) -> &str {
 /// A number as bcache prints it: `0`, `0.5k`, `1.2M`; the kernel's units are powers of 1024, and
 /// its digit behind the point is a tenth.
 fn bytes(text: &str) -> Option<u64> {
-    let digits = text.trim_end_matches(|it: char| it.is_ascii_alphabetic());
+    let digits = text.trim_end_matches(|character: char| character.is_ascii_alphabetic());
     let power = match &text[digits.len()..] {
         "" => 0,
         unit => 1 + "kMGTPEZY".find(unit).filter(|_| unit.len() == 1)?,
     };
-    let number: f64 = digits.parse().ok().filter(|it: &f64| it.is_finite() && *it >= 0.0)?;
+    let number: f64 =
+        digits.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0)?;
     Some((number * 1024_f64.powi(power as i32)) as u64)
 }
 

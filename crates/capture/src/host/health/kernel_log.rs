@@ -97,9 +97,10 @@ fn parse(record: &str) -> Option<(u32, u64, &str)> {
 fn aliases(name: &str, directory: &Path) -> Vec<String> {
     let mut aliases = vec![name.to_owned()];
     let device = directory.join("device").canonicalize().ok();
-    for part in device.iter().flat_map(|it| it.iter()).filter_map(|it| it.to_str()) {
-        let number =
-            |prefix: &str| part.strip_prefix(prefix).is_some_and(|it| it.parse::<u32>().is_ok());
+    for part in device.iter().flat_map(|path| path.iter()).filter_map(|part| part.to_str()) {
+        let number = |prefix: &str| {
+            part.strip_prefix(prefix).is_some_and(|digits| digits.parse::<u32>().is_ok())
+        };
         let is_address =
             part.split(':').count() == 4 && part.split(':').all(|part| part.parse::<u32>().is_ok());
         if number("ata") || number("nvme") || number("virtio") || is_address {
@@ -139,7 +140,7 @@ mod tests {
                 "nonsense",
             ],
         );
-        let kinds: Vec<&str> = found.iter().map(|it| it.0.as_str()).collect();
+        let kinds: Vec<&str> = found.iter().map(|message| message.0.as_str()).collect();
         assert_eq!(kinds, ["timeout", "reset", "error"]);
         assert!(found[2].1.ends_with("(READ)"));
     }
@@ -153,8 +154,10 @@ mod tests {
             "4,4,1,-;ata31.00: exception Emask 0x0\n",
             "4,5,1,-;sd 12:0:0:0: [sdb] tag#3 timing out command\n",
         ];
-        let kinds: Vec<String> =
-            noted(&["sda", "2:0:0:0", "ata3"], &records).into_iter().map(|it| it.0).collect();
+        let kinds: Vec<String> = noted(&["sda", "2:0:0:0", "ata3"], &records)
+            .into_iter()
+            .map(|message| message.0)
+            .collect();
         assert_eq!(kinds, ["timeout", "error", "reset"]);
     }
 
@@ -164,7 +167,7 @@ mod tests {
         let records = vec![long.as_str(); 100];
         let found = noted(&["sda"], &records);
         assert_eq!(found.len(), MOST_MESSAGES);
-        assert!(found.iter().all(|it| it.1.chars().count() == KernelMessage::MOST_TEXT));
+        assert!(found.iter().all(|message| message.1.chars().count() == KernelMessage::MOST_TEXT));
     }
 
     #[test]

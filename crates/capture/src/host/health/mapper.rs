@@ -72,7 +72,7 @@ fn thin_pool(words: &[&str], target: &mut MappedTarget) {
     (target.metadata_used, target.metadata_total) = halves(pair(1));
     (target.used, target.total) = halves(pair(2));
     // The root that user space holds is between the numbers and the words.
-    let said = |word: &str| words.iter().skip(4).any(|it| *it == word);
+    let said = |word: &str| words.iter().skip(4).any(|other| *other == word);
     let troubles = ["out_of_data_space", "ro", "needs_check"];
     target.trouble = troubles.into_iter().find(|trouble| said(trouble)).map(str::to_owned);
     target.waits_for_space = match (said("queue_if_no_space"), said("error_if_no_space")) {
@@ -108,7 +108,7 @@ fn cache(words: &[&str], target: &mut MappedTarget) {
     (target.hits, target.misses) = (sum(4, 6), sum(5, 7));
     target.dirty = number(10);
     let end = words.len().saturating_sub(2);
-    let said = |word: &str| words.iter().skip(end.max(11)).any(|it| *it == word);
+    let said = |word: &str| words.iter().skip(end.max(11)).any(|other| *other == word);
     let troubles = ["needs_check", "ro"];
     target.trouble = troubles.into_iter().find(|trouble| said(trouble)).map(str::to_owned);
 }
@@ -156,7 +156,7 @@ fn skip_list<'a>(words: &mut impl Iterator<Item = &'a str>) -> Option<()> {
 fn name_of(number: &str, names: &Path) -> String {
     let is_number = number.chars().all(|character| character.is_ascii_digit() || character == ':');
     let found = is_number.then(|| names.join(number).canonicalize().ok()).flatten();
-    let name = found.as_deref().and_then(Path::file_name).and_then(|it| it.to_str());
+    let name = found.as_deref().and_then(Path::file_name).and_then(|name| name.to_str());
     name.unwrap_or(number).to_owned()
 }
 

@@ -55,7 +55,8 @@ impl AskedDevice {
     /// The disk, if it is of a kind that reports something.
     pub fn from_device(device: &Device) -> Option<AskedDevice> {
         let directory = super::devices::directory(device);
-        let reports = ["device", "md", "dm", "bcache"].iter().any(|it| directory.join(it).exists());
+        let reports =
+            ["device", "md", "dm", "bcache"].iter().any(|name| directory.join(name).exists());
         (device.partition_of.is_none() && reports).then(|| AskedDevice {
             name: device.name.clone(),
             directory,
@@ -108,10 +109,11 @@ fn ask_mapper(disk: &Path, health: &mut DeviceHealth) {
     let device = device.split_once(':').and_then(|(major, minor)| {
         Some(rustix::fs::makedev(major.parse().ok()?, minor.parse().ok()?))
     });
-    let targets = MapperControl::open(Path::new("/dev/mapper/control"), &control).and_then(|it| {
-        let device = device.ok_or_else(|| "its number is not known".to_owned())?;
-        mapper::read(&it, device, Path::new("/sys/dev/block"))
-    });
+    let targets =
+        MapperControl::open(Path::new("/dev/mapper/control"), &control).and_then(|control| {
+            let device = device.ok_or_else(|| "its number is not known".to_owned())?;
+            mapper::read(&control, device, Path::new("/sys/dev/block"))
+        });
     match targets {
         Ok(targets) => health.targets = targets,
         Err(reason) => health.unread.push(format!("the state of its targets: {reason}")),
@@ -119,7 +121,7 @@ fn ask_mapper(disk: &Path, health: &mut DeviceHealth) {
 }
 
 fn ask_drive(device: &AskedDevice, health: &mut DeviceHealth) {
-    if !transport::of(&device.directory).is_some_and(|it| smart::is_asked(&it)) {
+    if !transport::of(&device.directory).is_some_and(|transport| smart::is_asked(&transport)) {
         return;
     }
     let Some(program) = smart::program() else {
@@ -164,7 +166,7 @@ fn nvme_controller(disk: &Path) -> Option<String> {
 
 /// `nvme0`, not `nvme0n1` or `nvme-subsys0`.
 fn is_controller(name: &str) -> bool {
-    name.strip_prefix("nvme").is_some_and(|it| it.parse::<u32>().is_ok())
+    name.strip_prefix("nvme").is_some_and(|digits| digits.parse::<u32>().is_ok())
 }
 
 /// Opens a controller by its name below `class`, unless asking it would disturb it.

@@ -385,7 +385,7 @@ mod tests {
         assert_eq!(exchange.word(FLAGS), Some(1 << 11), "no flush, and nothing else");
         assert_eq!(exchange.0[DEVICE..DEVICE + 8], 0xfd_02_u64.to_ne_bytes());
         // No name and no UUID: the number decides.
-        assert!(exchange.0[DEVICE + 8..].iter().all(|it| *it == 0));
+        assert!(exchange.0[DEVICE + 8..].iter().all(|byte| *byte == 0));
     }
 
     #[test]
@@ -393,7 +393,7 @@ mod tests {
         let targets = [("linear", ""), ("thin-pool", "1 2/3 4/5 - rw"), ("sixteen-letters-", "x")];
         let found = answer(&targets).targets().expect("three targets");
         let found: Vec<(&str, &str)> =
-            found.iter().map(|it| (it.target.as_str(), it.status.as_str())).collect();
+            found.iter().map(|found| (found.target.as_str(), found.status.as_str())).collect();
         assert_eq!(found, targets);
         assert_eq!(answer(&[]).targets(), Ok(Vec::new()));
     }

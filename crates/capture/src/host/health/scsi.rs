@@ -25,13 +25,14 @@ fn hexadecimal(text: &str) -> Option<u64> {
 /// as those of emulated and old adapters (the kernel writes `<unknown>`).
 pub(super) fn link(disk: &Path) -> Option<SataLink> {
     let path = disk.canonicalize().ok()?;
-    let is_port = |name: &str| name.strip_prefix("ata").is_some_and(|it| it.parse::<u32>().is_ok());
+    let is_port =
+        |name: &str| name.strip_prefix("ata").is_some_and(|digits| digits.parse::<u32>().is_ok());
     let port = path.ancestors().find(|ancestor| {
         ancestor.file_name().and_then(|name| name.to_str()).is_some_and(is_port)
     })?;
     let number = port.file_name()?.to_str()?.strip_prefix("ata")?;
     let link = port.join(format!("link{number}")).join("ata_link").join(format!("link{number}"));
-    let text = |name: &str| read_text(link.join(name)).filter(|it| !it.starts_with('<'));
+    let text = |name: &str| read_text(link.join(name)).filter(|content| !content.starts_with('<'));
     Some(SataLink { speed: text("sata_spd")?, most: text("hw_sata_spd_limit")? })
 }
 

@@ -22,7 +22,7 @@ const NOTHING_READ: i32 = 0b11;
 
 /// The program, if it is installed.
 pub(super) fn program() -> Option<PathBuf> {
-    PLACES.iter().map(PathBuf::from).find(|it| it.exists())
+    PLACES.iter().map(PathBuf::from).find(|path| path.exists())
 }
 
 /// Whether a transport is one that it is asked for. USB bridges may stop working when they are

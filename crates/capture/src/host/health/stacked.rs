@@ -20,7 +20,7 @@ pub(super) fn array(disk: &Path) -> Option<ArrayState> {
 
 /// Whether a device of the device mapper is suspended; `None` if it is none.
 pub(super) fn suspended(disk: &Path) -> Option<bool> {
-    read_number(disk.join("dm/suspended")).map(|it| it == 1)
+    read_number(disk.join("dm/suspended")).map(|number| number == 1)
 }
 
 #[cfg(test)]

@@ -130,7 +130,7 @@ impl UseDecoder {
             let device = match (call.inode.address, &path) {
                 (0, None) => None,
                 (0, Some(_)) => disk_of(file, cx),
-                _ => cx.known.devices.disk(call.inode.device).map(|it| cx.out.names.intern(it)),
+                _ => cx.known.devices.disk(call.inode.device).map(|disk| cx.out.names.intern(disk)),
             };
             let open = Open {
                 time_ns: call.time_ns,

@@ -126,7 +126,8 @@ impl Tables {
 fn take(session: &Session, epoch: u32, each: &mut impl FnMut(&wire::wire_use)) {
     let (table, own) = if epoch & 1 == 1 { ("uses_2", 1) } else { ("uses", 0) };
     for value in SLOTS.iter().flat_map(|map| session.each_cpu(map)) {
-        let slots = wire::wire_slots::ref_from_prefix(&value).ok().and_then(|it| it.0.of.get(own));
+        let slots =
+            wire::wire_slots::ref_from_prefix(&value).ok().and_then(|parsed| parsed.0.of.get(own));
         let current = |used: &&wire::wire_use| used.file_key != 0 && used.epoch == epoch;
         slots.into_iter().flatten().filter(current).for_each(&mut *each);
     }

@@ -59,7 +59,7 @@ pub fn begin_of_wait(wait: &wire_wait, served: &[ServedRequest]) -> u64 {
     if !is_own || !served.iter().all(ServedRequest::is_whole) {
         return wait.start_ns;
     }
-    let first_ns = served.iter().map(|it| it.span.queued_ns).min().unwrap_or(0);
+    let first_ns = served.iter().map(|request| request.span.queued_ns).min().unwrap_or(0);
     first_ns.clamp(wait.start_ns, wait.end_ns.max(wait.start_ns))
 }
 
@@ -117,8 +117,9 @@ impl ServedRequests {
     /// Drops threads whose requests ended a while ago. If that is not enough, the memory limit
     /// wins: current waits lose their requests.
     fn make_room(&mut self, now_ns: u64) {
-        let ended_ns =
-            |own: &VecDeque<ServedRequest>| own.back().map_or(0, |it| it.span.completed_ns);
+        let ended_ns = |own: &VecDeque<ServedRequest>| {
+            own.back().map_or(0, |request| request.span.completed_ns)
+        };
         self.of_thread.retain(|_, own| ended_ns(own).saturating_add(KEPT_NS) > now_ns);
         if self.of_thread.len() > MOST_THREADS / 2 {
             self.of_thread.clear();
@@ -205,7 +206,7 @@ pub fn is_held_back(request: &wire_request, thread: Option<&str>) -> bool {
 /// Whether a thread's name is that of a kernel worker that is bound to a CPU, of normal priority:
 /// `kworker/0:14`, but not `kworker/u8:5` or the block layer's own `kworker/0:1H`.
 fn is_bound_worker(thread: &str) -> bool {
-    let Some((cpu, number)) = thread.strip_prefix("kworker/").and_then(|it| it.split_once(':'))
+    let Some((cpu, number)) = thread.strip_prefix("kworker/").and_then(|rest| rest.split_once(':'))
     else {
         return false;
     };

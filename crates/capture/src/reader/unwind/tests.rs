@@ -217,7 +217,7 @@ fn hostile_tables_lead_nowhere() {
         let code = fs::read_to_string(format!("/proc/{}/maps", stopped.child.id())).unwrap();
         let code: Vec<_> = code_in(&code).collect();
         for frame in &unwound.frames {
-            let is_code = code.iter().any(|it| (it.start..it.end).contains(frame));
+            let is_code = code.iter().any(|mapping| (mapping.start..mapping.end).contains(frame));
             assert!(is_code, "round {round}: {frame:#x}");
         }
     }
