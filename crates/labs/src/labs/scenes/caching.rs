@@ -9,26 +9,28 @@ use std::time::Duration;
 
 /// The labs.
 pub const LABS: &[Lab] = &[
-    Lab::cause("readahead-waste", &["readahead-waste"], |it| mapped(it, "0")),
-    Lab::near("readahead-waste-near", &["readahead-waste"], |it| mapped(it, "random")),
-    Lab::cause("page-cache-thrash", &["page-cache-thrash"], |it| cached(it, 48)),
-    Lab::near("page-cache-thrash-near", &["page-cache-thrash"], |it| cached(it, 800)),
-    Lab::cause("major-faults", &["major-faults"], |it| code(it, 40)),
-    Lab::near("major-faults-near", &["major-faults"], |it| code(it, 800)),
-    Lab::cause("metadata-scan", &["metadata-scan"], |it| scan(it, false)),
-    Lab::near("metadata-scan-near", &["metadata-scan"], |it| scan(it, true)),
-    Lab::cause("bulk-scan", &["bulk-scan"], |it| bulk(it, true)),
-    Lab::near("bulk-scan-near", &["bulk-scan"], |it| bulk(it, false)),
-    Lab::cause("writeback-burst", &["writeback-burst"], |it| bursts(it, true)),
-    Lab::near("writeback-burst-near", &["writeback-burst"], |it| bursts(it, false)),
-    Lab::cause("double-caching", &["double-caching"], |it| twice(it, Backing::File)),
-    Lab::near("double-caching-near", &["double-caching"], |it| twice(it, Backing::DirectFile)),
-    Lab::cause("fragmentation", &["fragmentation"], |it| pieces(it, true)),
-    Lab::near("fragmentation-near", &["fragmentation"], |it| pieces(it, false)),
-    Lab::cause("direct-buffered-mix", &["direct-buffered-mix"], |it| mix(it, true)),
-    Lab::near("direct-buffered-mix-near", &["direct-buffered-mix"], |it| mix(it, false)),
-    Lab::cause("misaligned-rmw", &["misaligned-rmw"], |it| parts(it, 512)),
-    Lab::near("misaligned-rmw-near", &["misaligned-rmw"], |it| parts(it, 4096)),
+    Lab::cause("readahead-waste", &["readahead-waste"], |stage| mapped(stage, "0")),
+    Lab::near("readahead-waste-near", &["readahead-waste"], |stage| mapped(stage, "random")),
+    Lab::cause("page-cache-thrash", &["page-cache-thrash"], |stage| cached(stage, 48)),
+    Lab::near("page-cache-thrash-near", &["page-cache-thrash"], |stage| cached(stage, 800)),
+    Lab::cause("major-faults", &["major-faults"], |stage| code(stage, 40)),
+    Lab::near("major-faults-near", &["major-faults"], |stage| code(stage, 800)),
+    Lab::cause("metadata-scan", &["metadata-scan"], |stage| scan(stage, false)),
+    Lab::near("metadata-scan-near", &["metadata-scan"], |stage| scan(stage, true)),
+    Lab::cause("bulk-scan", &["bulk-scan"], |stage| bulk(stage, true)),
+    Lab::near("bulk-scan-near", &["bulk-scan"], |stage| bulk(stage, false)),
+    Lab::cause("writeback-burst", &["writeback-burst"], |stage| bursts(stage, true)),
+    Lab::near("writeback-burst-near", &["writeback-burst"], |stage| bursts(stage, false)),
+    Lab::cause("double-caching", &["double-caching"], |stage| twice(stage, Backing::File)),
+    Lab::near("double-caching-near", &["double-caching"], |stage| {
+        twice(stage, Backing::DirectFile)
+    }),
+    Lab::cause("fragmentation", &["fragmentation"], |stage| pieces(stage, true)),
+    Lab::near("fragmentation-near", &["fragmentation"], |stage| pieces(stage, false)),
+    Lab::cause("direct-buffered-mix", &["direct-buffered-mix"], |stage| mix(stage, true)),
+    Lab::near("direct-buffered-mix-near", &["direct-buffered-mix"], |stage| mix(stage, false)),
+    Lab::cause("misaligned-rmw", &["misaligned-rmw"], |stage| parts(stage, 512)),
+    Lab::near("misaligned-rmw-near", &["misaligned-rmw"], |stage| parts(stage, 4096)),
 ];
 
 /// A file system with one cold file.

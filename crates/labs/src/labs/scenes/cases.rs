@@ -8,12 +8,12 @@ use std::time::Duration;
 
 /// The labs. iostat must show the symptom that the document begins with.
 pub const LABS: &[Lab] = &[
-    Lab::cause("case-word-counter", &["temp-file-churn"], |it| word_counter(it, true))
+    Lab::cause("case-word-counter", &["temp-file-churn"], |stage| word_counter(stage, true))
         .showing(&[("w_await", 1000.0), ("util", 95.0)]),
-    Lab::near("temp-file-churn-near", &["temp-file-churn"], |it| word_counter(it, false)),
-    Lab::cause("case-stat-storm", &["metadata-scan"], |it| stat_storm(it, true))
+    Lab::near("temp-file-churn-near", &["temp-file-churn"], |stage| word_counter(stage, false)),
+    Lab::cause("case-stat-storm", &["metadata-scan"], |stage| stat_storm(stage, true))
         .showing(&[("r/s", 50.0), ("util", 80.0)]),
-    Lab::cause("case-stat-storm-no-frames", &["metadata-scan"], |it| stat_storm(it, false))
+    Lab::cause("case-stat-storm-no-frames", &["metadata-scan"], |stage| stat_storm(stage, false))
         .showing(&[("r/s", 50.0), ("util", 80.0)]),
     Lab::cause("case-suspicious-drive", &["device-slow-tail"], suspicious_drive)
         .showing(&[("r_await", 1.2 * HEALTHY_MS as f64)]),

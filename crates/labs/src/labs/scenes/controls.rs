@@ -7,9 +7,9 @@ use std::time::Duration;
 /// The labs.
 pub const LABS: &[Lab] = &[
     Lab::control("control-idle", idle),
-    Lab::control("control-benchmark-read", |it| benchmark(it, FioAccess::RandomRead, 32)),
-    Lab::control("control-benchmark-write", |it| benchmark(it, FioAccess::RandomWrite, 32)),
-    Lab::control("control-benchmark-qd1", |it| benchmark(it, FioAccess::RandomRead, 1)),
+    Lab::control("control-benchmark-read", |stage| benchmark(stage, FioAccess::RandomRead, 32)),
+    Lab::control("control-benchmark-write", |stage| benchmark(stage, FioAccess::RandomWrite, 32)),
+    Lab::control("control-benchmark-qd1", |stage| benchmark(stage, FioAccess::RandomRead, 1)),
     Lab::control("control-benchmark-deep", deep),
     Lab::control("control-database", database),
     Lab::control("control-backup", backup),
@@ -21,12 +21,14 @@ pub const LABS: &[Lab] = &[
     Lab::control("control-paced", paced),
     Lab::control("control-package", package),
     Lab::control("control-checkout", checkout),
-    Lab::control("control-save-now-and-then", |it| python_on(it, FileSystemKind::Ext4, SAVE)),
-    Lab::control("control-group-commit", |it| python_on(it, FileSystemKind::Xfs, GROUP_COMMIT)),
-    Lab::control("control-small-log", |it| python_on(it, FileSystemKind::Ext4, SMALL_LOG)),
-    Lab::control("control-video", |it| reader(it, VIDEO)),
-    Lab::control("control-mapped-in-order", |it| reader(it, MAPPED)),
-    Lab::control("control-search-in-memory", |it| reader(it, SEARCH)),
+    Lab::control("control-save-now-and-then", |stage| python_on(stage, FileSystemKind::Ext4, SAVE)),
+    Lab::control("control-group-commit", |stage| {
+        python_on(stage, FileSystemKind::Xfs, GROUP_COMMIT)
+    }),
+    Lab::control("control-small-log", |stage| python_on(stage, FileSystemKind::Ext4, SMALL_LOG)),
+    Lab::control("control-video", |stage| reader(stage, VIDEO)),
+    Lab::control("control-mapped-in-order", |stage| reader(stage, MAPPED)),
+    Lab::control("control-search-in-memory", |stage| reader(stage, SEARCH)),
     Lab::control("control-copy-once", copy_once),
     Lab::control("control-cache-misses", cache_misses),
     Lab::control("control-readers-in-parallel", parallel),

@@ -9,22 +9,22 @@ use std::path::{Path, PathBuf};
 
 /// The labs.
 pub const LABS: &[Lab] = &[
-    Lab::cause("memory-reclaim", &["memory-reclaim"], |it| limited(it, true)),
-    Lab::near("memory-reclaim-near", &["memory-reclaim"], |it| limited(it, false)),
-    Lab::cause("fuse-server", &["fuse-server"], |it| served(it, 25)),
-    Lab::near("fuse-server-near", &["fuse-server"], |it| served(it, 0)),
-    Lab::cause("copy-up", &["copy-up"], |it| copied(it, true)),
-    Lab::near("copy-up-near", &["copy-up"], |it| copied(it, false)),
-    Lab::cause("fanotify-wait", &["fanotify-wait"], |it| permitted(it, "0.08")),
-    Lab::near("fanotify-wait-near", &["fanotify-wait"], |it| permitted(it, "0")),
-    Lab::cause("blocking-submit", &["blocking-submit"], |it| submitted(it, true)),
-    Lab::near("blocking-submit-near", &["blocking-submit"], |it| submitted(it, false)),
-    Lab::cause("write-cliff", &["write-cliff"], |it| cliff(it, true)),
-    Lab::near("write-cliff-near", &["write-cliff"], |it| cliff(it, false)),
-    Lab::cause("space-nearly-full", &["space-nearly-full"], |it| rotated(it, true)),
-    Lab::near("space-nearly-full-near", &["space-nearly-full"], |it| rotated(it, false)),
-    Lab::cause("btrfs-maintenance", &["btrfs-maintenance"], |it| scrubbed(it, true)),
-    Lab::near("btrfs-maintenance-near", &["btrfs-maintenance"], |it| scrubbed(it, false)),
+    Lab::cause("memory-reclaim", &["memory-reclaim"], |stage| limited(stage, true)),
+    Lab::near("memory-reclaim-near", &["memory-reclaim"], |stage| limited(stage, false)),
+    Lab::cause("fuse-server", &["fuse-server"], |stage| served(stage, 25)),
+    Lab::near("fuse-server-near", &["fuse-server"], |stage| served(stage, 0)),
+    Lab::cause("copy-up", &["copy-up"], |stage| copied(stage, true)),
+    Lab::near("copy-up-near", &["copy-up"], |stage| copied(stage, false)),
+    Lab::cause("fanotify-wait", &["fanotify-wait"], |stage| permitted(stage, "0.08")),
+    Lab::near("fanotify-wait-near", &["fanotify-wait"], |stage| permitted(stage, "0")),
+    Lab::cause("blocking-submit", &["blocking-submit"], |stage| submitted(stage, true)),
+    Lab::near("blocking-submit-near", &["blocking-submit"], |stage| submitted(stage, false)),
+    Lab::cause("write-cliff", &["write-cliff"], |stage| cliff(stage, true)),
+    Lab::near("write-cliff-near", &["write-cliff"], |stage| cliff(stage, false)),
+    Lab::cause("space-nearly-full", &["space-nearly-full"], |stage| rotated(stage, true)),
+    Lab::near("space-nearly-full-near", &["space-nearly-full"], |stage| rotated(stage, false)),
+    Lab::cause("btrfs-maintenance", &["btrfs-maintenance"], |stage| scrubbed(stage, true)),
+    Lab::near("btrfs-maintenance-near", &["btrfs-maintenance"], |stage| scrubbed(stage, false)),
 ];
 
 /// Writes a file over and over, more than a small cgroup holds.

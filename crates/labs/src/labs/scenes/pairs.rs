@@ -7,36 +7,36 @@ use super::*;
 
 /// The labs.
 pub const LABS: &[Lab] = &[
-    Lab::cause("two-limits-and-pieces", &["cgroup-throttle", "split-requests"], |it| {
-        both(it, cgroup_throttle, |it| large_reads(it, Some("16")))
+    Lab::cause("two-limits-and-pieces", &["cgroup-throttle", "split-requests"], |stage| {
+        both(stage, cgroup_throttle, |stage| large_reads(stage, Some("16")))
     }),
-    Lab::cause("two-one-by-one", &["serial-reads", "small-writes"], |it| {
-        both(it, |it| reads(it, 1), |it| small_writes(it, Some("2")))
+    Lab::cause("two-one-by-one", &["serial-reads", "small-writes"], |stage| {
+        both(stage, |stage| reads(stage, 1), |stage| small_writes(stage, Some("2")))
     }),
-    Lab::cause("two-scan-and-tail", &["metadata-scan", "device-slow-tail"], |it| {
-        both(it, |it| scan(it, false), slow_tail)
+    Lab::cause("two-scan-and-tail", &["metadata-scan", "device-slow-tail"], |stage| {
+        both(stage, |stage| scan(stage, false), slow_tail)
     }),
-    Lab::cause("two-faults-and-syncs", &["readahead-waste", "fsync-heavy"], |it| {
-        both(it, |it| mapped(it, "0"), |it| syncing(it, "1"))
+    Lab::cause("two-faults-and-syncs", &["readahead-waste", "fsync-heavy"], |stage| {
+        both(stage, |stage| mapped(stage, "0"), |stage| syncing(stage, "1"))
     }),
-    Lab::cause("two-tags-and-workers", &["tag-starvation", "io-uring-punt"], |it| {
-        both(it, |it| tags(it, Some("4")), |it| uring(it, Engine::IoUringForceAsync))
+    Lab::cause("two-tags-and-workers", &["tag-starvation", "io-uring-punt"], |stage| {
+        both(stage, |stage| tags(stage, Some("4")), |stage| uring(stage, Engine::IoUringForceAsync))
     }),
-    Lab::cause("two-journals", &["journal-full", "inode-lock"], |it| {
-        both(it, |it| journal(it, "size=4"), |it| appending(it, true))
+    Lab::cause("two-journals", &["journal-full", "inode-lock"], |stage| {
+        both(stage, |stage| journal(stage, "size=4"), |stage| appending(stage, true))
     }),
-    Lab::cause("two-code-and-sync", &["major-faults", "sync-storm"], |it| {
-        both(it, |it| code(it, 40), |it| syncfs(it, true))
+    Lab::cause("two-code-and-sync", &["major-faults", "sync-storm"], |stage| {
+        both(stage, |stage| code(stage, 40), |stage| syncfs(stage, true))
     }),
-    Lab::cause("two-limit-and-log", &["cgroup-throttle", "log-flood"], |it| {
-        both(it, cgroup_throttle, |it| logging(it, 1, "app.log"))
+    Lab::cause("two-limit-and-log", &["cgroup-throttle", "log-flood"], |stage| {
+        both(stage, cgroup_throttle, |stage| logging(stage, 1, "app.log"))
     }),
-    Lab::cause("two-mix-and-pieces", &["direct-buffered-mix", "split-requests"], |it| {
-        both(it, |it| mix(it, true), |it| large_reads(it, Some("16")))
+    Lab::cause("two-mix-and-pieces", &["direct-buffered-mix", "split-requests"], |stage| {
+        both(stage, |stage| mix(stage, true), |stage| large_reads(stage, Some("16")))
     }),
     Lab::cause("two-scan-and-syncs", &["metadata-scan", "fsync-heavy"], scan_beside_syncs),
-    Lab::cause("two-reader-and-syncs", &["serial-reads", "fsync-heavy"], |it| {
-        both(it, |it| reads(it, 1), |it| syncing(it, "1"))
+    Lab::cause("two-reader-and-syncs", &["serial-reads", "fsync-heavy"], |stage| {
+        both(stage, |stage| reads(stage, 1), |stage| syncing(stage, "1"))
     }),
 ];
 

@@ -11,9 +11,9 @@ use std::time::Duration;
 
 /// The labs.
 pub const LABS: &[Lab] = &[
-    Lab::cause("case-phantom-reads-questdb", &["readahead-waste"], |it| ingest(it, "6.5.3"))
+    Lab::cause("case-phantom-reads-questdb", &["readahead-waste"], |stage| ingest(stage, "6.5.3"))
         .showing(&[("r/s", 50.0), ("rkB/s", 5000.0)]),
-    Lab::near("phantom-reads-questdb-near", &["readahead-waste"], |it| ingest(it, "6.5.4"))
+    Lab::near("phantom-reads-questdb-near", &["readahead-waste"], |stage| ingest(stage, "6.5.4"))
         .showing(&[("wkB/s", 5000.0)]),
 ];
 
@@ -37,7 +37,7 @@ fn ingest(stage: &mut LabStage, version: &str) -> Result<()> {
     let loaded = stage.scratch.fresh("loaded");
     let mut client = Command::new(command::find("python3")?);
     client.args(["-c", CLIENT]);
-    client.args([port, tables, columns].map(|it| it.to_string())).arg(&loaded);
+    client.args([port, tables, columns].map(|number| number.to_string())).arg(&loaded);
     stage.start(client)?;
     wait_until("QuestDB has taken the first rows", || loaded.exists())?;
     hidden.limit("read_bps", stage.dice.between(15, 30) * MIB)?;

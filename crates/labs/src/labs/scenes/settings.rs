@@ -5,8 +5,8 @@ use crate::labs::expected::Expected;
 
 /// The labs.
 pub const LABS: &[Lab] = &[
-    Lab::cause("config-regression", &["config-regression"], |it| changed(it, true)),
-    Lab::near("config-regression-near", &["config-regression"], |it| changed(it, false)),
+    Lab::cause("config-regression", &["config-regression"], |stage| changed(stage, true)),
+    Lab::near("config-regression-near", &["config-regression"], |stage| changed(stage, false)),
     Lab::near("config-regression-apart", &["config-regression"], apart),
 ];
 

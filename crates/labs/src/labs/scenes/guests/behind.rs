@@ -10,15 +10,15 @@ use std::path::{Path, PathBuf};
 
 /// The labs.
 pub const LABS: &[Lab] = &[
-    cause("guest-provider-cap", &["provider-cap"], |it| capped(it, true)),
-    near("guest-provider-cap-near", &["provider-cap"], |it| capped(it, false)),
+    cause("guest-provider-cap", &["provider-cap"], |stage| capped(stage, true)),
+    near("guest-provider-cap-near", &["provider-cap"], |stage| capped(stage, false)),
     cause("guest-provider-cap-bytes", &["provider-cap"], capped_bytes),
-    cause("guest-burst-credits", &["burst-credits"], |it| credits(it, true)),
-    near("guest-burst-credits-near", &["burst-credits"], |it| credits(it, false)),
-    cause("guest-slow-tail", &["device-slow-tail"], |it| two_drives(it, true)),
-    near("guest-slow-tail-near", &["device-slow-tail"], |it| two_drives(it, false)),
-    cause("guest-multipath-failover", &["multipath-failover"], |it| paths(it, true)),
-    near("guest-multipath-failover-near", &["multipath-failover"], |it| paths(it, false)),
+    cause("guest-burst-credits", &["burst-credits"], |stage| credits(stage, true)),
+    near("guest-burst-credits-near", &["burst-credits"], |stage| credits(stage, false)),
+    cause("guest-slow-tail", &["device-slow-tail"], |stage| two_drives(stage, true)),
+    near("guest-slow-tail-near", &["device-slow-tail"], |stage| two_drives(stage, false)),
+    cause("guest-multipath-failover", &["multipath-failover"], |stage| paths(stage, true)),
+    near("guest-multipath-failover-near", &["multipath-failover"], |stage| paths(stage, false)),
 ];
 
 /// An NVMe disk with a provider's limit of I/Os per second; or a program that submits no more.

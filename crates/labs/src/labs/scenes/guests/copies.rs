@@ -4,12 +4,12 @@ use super::*;
 
 /// The labs.
 pub const LABS: &[Lab] = &[
-    cause("guest-thin-pool", &["thin-pool"], |it| thin(it, true)),
-    near("guest-thin-pool-near", &["thin-pool"], |it| thin(it, false)),
-    cause("guest-snapshot", &["thin-pool"], |it| snapshot(it, true)),
-    near("guest-snapshot-near", &["thin-pool"], |it| snapshot(it, false)),
-    cause("guest-first-touch", &["first-touch"], |it| fetched(it, true)),
-    near("guest-first-touch-near", &["first-touch"], |it| fetched(it, false)),
+    cause("guest-thin-pool", &["thin-pool"], |stage| thin(stage, true)),
+    near("guest-thin-pool-near", &["thin-pool"], |stage| thin(stage, false)),
+    cause("guest-snapshot", &["thin-pool"], |stage| snapshot(stage, true)),
+    near("guest-snapshot-near", &["thin-pool"], |stage| snapshot(stage, false)),
+    cause("guest-first-touch", &["first-touch"], |stage| fetched(stage, true)),
+    near("guest-first-touch-near", &["first-touch"], |stage| fetched(stage, false)),
 ];
 
 /// Small writes at random.

@@ -4,23 +4,25 @@ use super::*;
 
 /// The labs.
 pub const LABS: &[Lab] = &[
-    cause("guest-swap-io", &["swap-io"], |it| swapping(it, true)),
-    near("guest-swap-io-near", &["swap-io"], |it| swapping(it, false)),
-    cause("guest-dirty-throttle", &["dirty-throttle"], |it| dirtying(it, true)),
-    near("guest-dirty-throttle-near", &["dirty-throttle"], |it| dirtying(it, false)),
-    cause("guest-sync-storm", &["sync-storm"], |it| syncing(it, true)),
-    near("guest-sync-storm-near", &["sync-storm"], |it| syncing(it, false)),
-    cause("guest-iocost-throttle", &["iocost-throttle"], |it| weighed(it, true)),
-    near("guest-iocost-throttle-near", &["iocost-throttle"], |it| weighed(it, false)),
-    cause("guest-flush-cost", &["flush-cost"], |it| flushing(it, true)),
-    near("guest-flush-cost-near", &["flush-cost"], |it| flushing(it, false)),
-    cause("guest-raid-resync", &["raid-resync"], |it| mirrored(it, true)),
-    near("guest-raid-resync-near", &["raid-resync"], |it| mirrored(it, false)),
-    cause("guest-dm-layer-crypt", &["dm-layer"], |it| mapped(it, DiskBelow::Encrypted)),
-    cause("guest-dm-layer-delay", &["dm-layer"], |it| mapped(it, DiskBelow::Delayed)),
-    near("guest-dm-layer-near", &["dm-layer"], |it| mapped(it, DiskBelow::Handed)),
-    cause("guest-kernel-housekeeping", &["kernel-housekeeping"], |it| initialised(it, true)),
-    near("guest-kernel-housekeeping-near", &["kernel-housekeeping"], |it| initialised(it, false)),
+    cause("guest-swap-io", &["swap-io"], |stage| swapping(stage, true)),
+    near("guest-swap-io-near", &["swap-io"], |stage| swapping(stage, false)),
+    cause("guest-dirty-throttle", &["dirty-throttle"], |stage| dirtying(stage, true)),
+    near("guest-dirty-throttle-near", &["dirty-throttle"], |stage| dirtying(stage, false)),
+    cause("guest-sync-storm", &["sync-storm"], |stage| syncing(stage, true)),
+    near("guest-sync-storm-near", &["sync-storm"], |stage| syncing(stage, false)),
+    cause("guest-iocost-throttle", &["iocost-throttle"], |stage| weighed(stage, true)),
+    near("guest-iocost-throttle-near", &["iocost-throttle"], |stage| weighed(stage, false)),
+    cause("guest-flush-cost", &["flush-cost"], |stage| flushing(stage, true)),
+    near("guest-flush-cost-near", &["flush-cost"], |stage| flushing(stage, false)),
+    cause("guest-raid-resync", &["raid-resync"], |stage| mirrored(stage, true)),
+    near("guest-raid-resync-near", &["raid-resync"], |stage| mirrored(stage, false)),
+    cause("guest-dm-layer-crypt", &["dm-layer"], |stage| mapped(stage, DiskBelow::Encrypted)),
+    cause("guest-dm-layer-delay", &["dm-layer"], |stage| mapped(stage, DiskBelow::Delayed)),
+    near("guest-dm-layer-near", &["dm-layer"], |stage| mapped(stage, DiskBelow::Handed)),
+    cause("guest-kernel-housekeeping", &["kernel-housekeeping"], |stage| initialised(stage, true)),
+    near("guest-kernel-housekeeping-near", &["kernel-housekeeping"], |stage| {
+        initialised(stage, false)
+    }),
 ];
 
 /// A program that uses more memory than its cgroup may have; or one that reads and writes the same
@@ -209,7 +211,8 @@ fn mirrored(stage: &mut LabStage, resync: bool) -> Result<()> {
         .map(|name| GuestDisk::memory(name, 1500 * MIB).limited(DiskLimits::bytes(mib * MIB)));
     stage.expected = Expected::fix(&["sync_speed", "speed_limit"]).on("md0").on("vda").on("vdb");
     let scene = GuestScene::new(script + SETTLE)?;
-    stage.guest = Some(scene.with(|guest| disks.into_iter().fold(guest, |it, disk| it.disk(disk))));
+    stage.guest =
+        Some(scene.with(|guest| disks.into_iter().fold(guest, |guest, disk| guest.disk(disk))));
     Ok(())
 }
 

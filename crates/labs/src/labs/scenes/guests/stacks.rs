@@ -5,9 +5,9 @@ use super::*;
 
 /// The labs.
 pub const LABS: &[Lab] = &[
-    Lab::control("control-guest-lvm", |it| stacked(it, LVM, 2)),
-    Lab::control("control-guest-md", |it| stacked(it, MD, 2)),
-    Lab::control("control-guest-crypt", |it| stacked(it, CRYPT, 1)),
+    Lab::control("control-guest-lvm", |stage| stacked(stage, LVM, 2)),
+    Lab::control("control-guest-md", |stage| stacked(stage, MD, 2)),
+    Lab::control("control-guest-crypt", |stage| stacked(stage, CRYPT, 1)),
     Lab::control("control-guest-rotating", rotating),
     Lab::control("control-guest-nvme", plain),
 ];

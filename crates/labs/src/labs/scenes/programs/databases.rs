@@ -5,13 +5,13 @@ use crate::labs::expected::Expected;
 
 /// The labs.
 pub const LABS: &[Lab] = &[
-    Lab::any("mariadb-commits", SYNCS, |it| mariadb(it, SLOW, "1")),
-    Lab::control("mariadb-commits-healthy", |it| mariadb(it, QUICK, "1")),
-    Lab::control("mariadb-sync-each-second", |it| mariadb(it, QUICK, "2")),
-    Lab::any("etcd-puts", SYNCS, |it| etcd(it, (12_000, 18_000))),
-    Lab::control("etcd-puts-healthy", |it| etcd(it, QUICK)),
-    Lab::any("redis-always", SYNCS, |it| redis(it, (3000, 5000), "always")),
-    Lab::control("redis-everysec", |it| redis(it, QUICK, "everysec")),
+    Lab::any("mariadb-commits", SYNCS, |stage| mariadb(stage, SLOW, "1")),
+    Lab::control("mariadb-commits-healthy", |stage| mariadb(stage, QUICK, "1")),
+    Lab::control("mariadb-sync-each-second", |stage| mariadb(stage, QUICK, "2")),
+    Lab::any("etcd-puts", SYNCS, |stage| etcd(stage, (12_000, 18_000))),
+    Lab::control("etcd-puts-healthy", |stage| etcd(stage, QUICK)),
+    Lab::any("redis-always", SYNCS, |stage| redis(stage, (3000, 5000), "always")),
+    Lab::control("redis-everysec", |stage| redis(stage, QUICK, "everysec")),
     Lab::any("redis-snapshot", SNAPSHOTS, redis_snapshot),
     Lab::control("prometheus-healthy", prometheus),
 ];
@@ -103,7 +103,7 @@ fn etcd(stage: &mut LabStage, flush_us: (u64, u64)) -> Result<()> {
     let threads = stage.dice.between(4, 8).to_string();
     let port = port.to_string();
     stage.python(PUTS, &[Path::new(&port), Path::new(&threads), &file])?;
-    wait_until("etcd takes puts", || number_in(&file).is_ok_and(|it| it > 0))?;
+    wait_until("etcd takes puts", || number_in(&file).is_ok_and(|number| number > 0))?;
     let fix = Expected::fix(&["etcd"]).on(disk.device().name());
     stage.expected = fix.by("etcd").file("wal");
     stage.counted(

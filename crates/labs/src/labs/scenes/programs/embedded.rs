@@ -6,7 +6,9 @@ use crate::labs::expected::Expected;
 /// The labs.
 pub const LABS: &[Lab] = &[
     Lab::any("sqlite-rollback-journal", SYNCS, sqlite),
-    Lab::control("sqlite-wal", |it| sqlite_with(it, "WAL", "NORMAL", QUICK_FLUSH_US).map(drop)),
+    Lab::control("sqlite-wal", |stage| {
+        sqlite_with(stage, "WAL", "NORMAL", QUICK_FLUSH_US).map(drop)
+    }),
     Lab::any("rocksdb-sync", SYNCS, rocksdb_sync),
     Lab::control("rocksdb-no-sync", rocksdb_healthy),
     Lab::any("rocksdb-compaction", WRITES, rocksdb_compaction),
@@ -29,7 +31,7 @@ fn sqlite_with(
     hand.set(flushing_in(flush_us));
     let database = disk.path().join("app.db");
     stage.python(INSERTS, &[&database, Path::new(mode), Path::new(synchronous), &file])?;
-    wait_until("SQLite has rows", || number_in(&file).is_ok_and(|it| it > 0))?;
+    wait_until("SQLite has rows", || number_in(&file).is_ok_and(|number| number > 0))?;
     stage.expected = Expected::fix(&["journal_mode=wal"]).on(disk.device().name());
     stage.keep(disk);
     Ok((hand, file))

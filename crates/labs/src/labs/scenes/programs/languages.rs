@@ -6,12 +6,14 @@ use crate::labs::expected::Expected;
 
 /// The labs.
 pub const LABS: &[Lab] = &[
-    Lab::any("java-force-in-lock", LOCKS, |it| orders(it, "lock", (5000, 9000))),
+    Lab::any("java-force-in-lock", LOCKS, |stage| orders(stage, "lock", (5000, 9000))),
     // It syncs a few hundred bytes hundreds of times a second, which is worth a finding.
-    Lab::near("java-flusher-outside-lock", &["lock-behind-io"], |it| orders(it, "flusher", QUICK)),
+    Lab::near("java-flusher-outside-lock", &["lock-behind-io"], |stage| {
+        orders(stage, "flusher", QUICK)
+    }),
     Lab::any("java-heap-dump", DUMPS, heap_dump),
-    Lab::any("java-gc-log", GC_LOGS, |it| gc_log(it, true)),
-    Lab::control("java-gc-log-healthy", |it| gc_log(it, false)),
+    Lab::any("java-gc-log", GC_LOGS, |stage| gc_log(stage, true)),
+    Lab::control("java-gc-log-healthy", |stage| gc_log(stage, false)),
     Lab::control("go-parked-threads", go_parked),
 ];
 
@@ -63,7 +65,9 @@ fn orders(stage: &mut LabStage, mode: &str, flush_us: (u64, u64)) -> Result<()> 
     let mut program = java(stage, "Orders", ORDERS, &[])?;
     program.arg(&file).arg(mode);
     stage.start(program)?;
-    wait_until("orders are stored", || std::fs::metadata(&file).is_ok_and(|it| it.len() > 0))?;
+    wait_until("orders are stored", || {
+        std::fs::metadata(&file).is_ok_and(|metadata| metadata.len() > 0)
+    })?;
     hand.set(flushing_in(stage.dice.between(flush_us.0, flush_us.1)));
     stage.expected = Expected::default().on(disk.device().name()).by("java").file("orders.dat");
     stage.keep(disk);
@@ -84,7 +88,9 @@ fn heap_dump(stage: &mut LabStage) -> Result<()> {
     program.arg(disk.path());
     stage.start(program)?;
     let file = disk.path().join("heap.hprof");
-    wait_until("the heap is dumped", || std::fs::metadata(&file).is_ok_and(|it| it.len() > 0))?;
+    wait_until("the heap is dumped", || {
+        std::fs::metadata(&file).is_ok_and(|metadata| metadata.len() > 0)
+    })?;
     stage.expected = Expected::default().on(disk.device().name()).by("java").file("hprof");
     stage.keep(disk);
     Ok(())

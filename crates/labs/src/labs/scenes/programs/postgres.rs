@@ -6,16 +6,18 @@ use crate::labs::expected::Expected;
 
 /// The labs.
 pub const LABS: &[Lab] = &[
-    Lab::any("postgres-commits", SYNCS, |it| commits(it, (6000, 10_000))),
-    Lab::control("postgres-commits-healthy", |it| commits(it, (QUICK_FLUSH_US, QUICK_FLUSH_US))),
+    Lab::any("postgres-commits", SYNCS, |stage| commits(stage, (6000, 10_000))),
+    Lab::control("postgres-commits-healthy", |stage| {
+        commits(stage, (QUICK_FLUSH_US, QUICK_FLUSH_US))
+    }),
     Lab::control("postgres-asynchronous-commit", asynchronous),
-    Lab::any("postgres-checkpoint", WRITES, |it| checkpoint(it, "64MB")),
-    Lab::control("postgres-checkpoint-healthy", |it| checkpoint(it, "4GB")),
-    Lab::any("postgres-spill", SPILLS, |it| spill(it, "64kB")),
-    Lab::control("postgres-spill-healthy", |it| spill(it, "512MB")),
-    Lab::any("postgres-scan", READS, |it| beside(it, SCAN, true)),
-    Lab::any("postgres-vacuum", READS, |it| beside(it, VACUUM, true)),
-    Lab::control("postgres-reads-healthy", |it| beside(it, SCAN, false)),
+    Lab::any("postgres-checkpoint", WRITES, |stage| checkpoint(stage, "64MB")),
+    Lab::control("postgres-checkpoint-healthy", |stage| checkpoint(stage, "4GB")),
+    Lab::any("postgres-spill", SPILLS, |stage| spill(stage, "64kB")),
+    Lab::control("postgres-spill-healthy", |stage| spill(stage, "512MB")),
+    Lab::any("postgres-scan", READS, |stage| beside(stage, SCAN, true)),
+    Lab::any("postgres-vacuum", READS, |stage| beside(stage, VACUUM, true)),
+    Lab::control("postgres-reads-healthy", |stage| beside(stage, SCAN, false)),
 ];
 
 /// Correct causes of a sort that goes to the disk.
@@ -135,7 +137,7 @@ fn program(name: &str) -> Result<PathBuf> {
     let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let mut found: Vec<PathBuf> =
         versions.map(|version| version.path().join("bin").join(name)).collect();
-    found.retain(|it| it.is_file());
+    found.retain(|path| path.is_file());
     found.sort();
     match found.pop() {
         Some(newest) => Ok(newest),

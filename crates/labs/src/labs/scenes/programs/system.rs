@@ -5,16 +5,16 @@ use crate::labs::expected::Expected;
 
 /// The labs.
 pub const LABS: &[Lab] = &[
-    Lab::any("git-cold-status", &["metadata-scan", "slow-metadata"], |it| git(it, true)),
-    Lab::control("git-warm-status", |it| git(it, false)),
-    Lab::any("dpkg-unpack", &["fsync-heavy", "flush-cost", "slow-sync"], |it| dpkg(it, SLOW)),
-    Lab::control("dpkg-unpack-healthy", |it| dpkg(it, QUICK_FLUSH_US)),
-    Lab::any("rsyslog-sync", &["flush-cost", "slow-sync", "fsync-heavy", "log-flood"], |it| {
-        rsyslog(it, SLOW, true)
+    Lab::any("git-cold-status", &["metadata-scan", "slow-metadata"], |stage| git(stage, true)),
+    Lab::control("git-warm-status", |stage| git(stage, false)),
+    Lab::any("dpkg-unpack", &["fsync-heavy", "flush-cost", "slow-sync"], |stage| dpkg(stage, SLOW)),
+    Lab::control("dpkg-unpack-healthy", |stage| dpkg(stage, QUICK_FLUSH_US)),
+    Lab::any("rsyslog-sync", &["flush-cost", "slow-sync", "fsync-heavy", "log-flood"], |stage| {
+        rsyslog(stage, SLOW, true)
     }),
-    Lab::control("rsyslog-healthy", |it| rsyslog(it, QUICK_FLUSH_US, false)),
-    Lab::any("rsync-beside-reader", RSYNCS, |it| rsync(it, true)),
-    Lab::control("rsync-healthy", |it| rsync(it, false)),
+    Lab::control("rsyslog-healthy", |stage| rsyslog(stage, QUICK_FLUSH_US, false)),
+    Lab::any("rsync-beside-reader", RSYNCS, |stage| rsync(stage, true)),
+    Lab::control("rsync-healthy", |stage| rsync(stage, false)),
     Lab::any("updatedb-cold", &["metadata-scan", "slow-metadata"], updatedb),
 ];
 
