@@ -66,7 +66,7 @@ pub fn kill(pid: u32) {
 
 /// The CPU time that a process took, milliseconds.
 pub fn cpu_ms(pid: u32) -> Option<f64> {
-    let ticks = |at| field(pid, at).and_then(|it| it.parse::<f64>().ok());
+    let ticks = |at| field(pid, at).and_then(|field| field.parse::<f64>().ok());
     let a_second = rustix::param::clock_ticks_per_second() as f64;
     Some((ticks(USER_TIME)? + ticks(SYSTEM_TIME)?) / a_second * 1e3)
 }

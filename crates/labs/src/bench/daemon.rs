@@ -63,7 +63,7 @@ impl RunningDaemon {
         let child = command.spawn().context(|| "start the daemon".to_owned())?;
         let daemon = RunningDaemon { child, config, state, runtime };
         let ring = daemon.runtime.join("ring");
-        let has_begun = || fs::read_dir(&ring).is_ok_and(|mut it| it.next().is_some());
+        let has_begun = || fs::read_dir(&ring).is_ok_and(|mut entries| entries.next().is_some());
         wait_for("a ring", has_begun)?;
         Ok(daemon)
     }

@@ -231,32 +231,35 @@ fn writing_goal(cost: &PageCost) -> Option<f64> {
 }
 
 const ROWS: &[PageRow] = &[
-    PageRow::new("`iowhy report`", "s", |it| it.report),
-    PageRow { goal: writing_goal, ..PageRow::new("the same with `--html`", "s", |it| it.written) },
+    PageRow::new("`iowhy report`", "s", |cost| cost.report),
+    PageRow {
+        goal: writing_goal,
+        ..PageRow::new("the same with `--html`", "s", |cost| cost.written)
+    },
     PageRow {
         goal: |_| Some(SIZE_GOAL / 1e6),
-        ..PageRow::new("size of the page", "MB", |it| it.bytes / 1e6)
+        ..PageRow::new("size of the page", "MB", |cost| cost.bytes / 1e6)
     },
     PageRow {
         digits: 0,
         goal: |_| Some(FIRST_GOAL),
-        ..PageRow::new("opened to first picture", "ms", |it| it.drawn.first_ms)
+        ..PageRow::new("opened to first picture", "ms", |cost| cost.drawn.first_ms)
     },
     PageRow {
         digits: 0,
         is_more_better: true,
         goal: |_| Some(FRAMES_GOAL),
-        ..PageRow::new("brush", "frames/s", |it| it.drawn.brush_fps)
+        ..PageRow::new("brush", "frames/s", |cost| cost.drawn.brush_fps)
     },
     PageRow {
         digits: 0,
         is_more_better: true,
         goal: |_| Some(FRAMES_GOAL),
-        ..PageRow::new("filter", "frames/s", |it| it.drawn.filter_fps)
+        ..PageRow::new("filter", "frames/s", |cost| cost.drawn.filter_fps)
     },
     PageRow {
         digits: 0,
         goal: |_| Some(MEMORY_GOAL),
-        ..PageRow::new("memory of the page's process", "MB", |it| it.drawn.memory_mb)
+        ..PageRow::new("memory of the page's process", "MB", |cost| cost.drawn.memory_mb)
     },
 ];

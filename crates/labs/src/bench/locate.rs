@@ -78,7 +78,8 @@ impl Fastest {
         if truth.owners != ours.owners {
             return Err(LabError::failed("compare the answers", "iowhy and debugfs differ"));
         }
-        let least = |best: f64, step: &str| ours.seconds(step).map_or(best, |it| best.min(it));
+        let least =
+            |best: f64, step: &str| ours.seconds(step).map_or(best, |seconds| best.min(seconds));
         self.icheck = self.icheck.min(truth.took[0].as_secs_f64());
         self.ncheck = self.ncheck.min(truth.took[1].as_secs_f64());
         self.index = least(self.index, "inode tables");

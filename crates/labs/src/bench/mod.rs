@@ -97,7 +97,10 @@ pub fn run<B: Benchmark>(benchmark: &B, progress: &mut dyn FnMut(&str)) -> Resul
 /// The commit that is measured: the one that is checked out, from which the programs were built.
 fn build() -> String {
     let commit = crate::command::run("git", ["describe", "--always", "--dirty", "--abbrev=8"]);
-    commit.map_or_else(|_| "no commit is known".to_owned(), |it| format!("commit {}", it.trim()))
+    commit.map_or_else(
+        |_| "no commit is known".to_owned(),
+        |commit| format!("commit {}", commit.trim()),
+    )
 }
 
 /// Kernel, CPUs, memory and load of this machine before the measurement, without a full stop.

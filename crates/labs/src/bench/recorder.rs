@@ -111,10 +111,10 @@ impl RecorderFigures {
         let after = running.window(seconds)?;
         let mean = |of: fn(&LoadWindow) -> f64| (of(&before) + of(&after)) / 2.0;
         if speed == ReadSpeed::Full {
-            self.kept.push(watched.iops / mean(|it| it.iops).max(1.0));
+            self.kept.push(watched.iops / mean(|window| window.iops).max(1.0));
         } else if config == LEVEL_1 {
             self.level_1.push(own);
-            self.level_1_whole.push((watched.busy - mean(|it| it.busy)) * cpus() as f64);
+            self.level_1_whole.push((watched.busy - mean(|window| window.busy)) * cpus() as f64);
         } else {
             self.process.push(own);
         }

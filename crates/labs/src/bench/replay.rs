@@ -91,7 +91,7 @@ impl ReplaySettings {
         let sequence = fs::read_dir(folder.join("replay"))
             .context(|| "list the sequences".to_owned())?
             .flatten()
-            .max_by_key(|entry| entry.metadata().map_or(0, |it| it.len()))
+            .max_by_key(|entry| entry.metadata().map_or(0, |metadata| metadata.len()))
             .ok_or_else(|| LabError::missing("a sequence", "record a load with requests"))?;
         let mut rate = times_in(&sequence.path())?;
         self.ours(&mut rate, &scratch, &device, &sequence.path())?;

@@ -142,7 +142,7 @@ fn write(part: &mut String, about: &str, measured: &[ClassMeasured]) -> std::fmt
     )?;
     writeln!(part, "|---|---|--:|--:|--:|--:|--:|---|")?;
     for load in all() {
-        let Some(found) = measured.iter().find(|it| it.load == load.name) else {
+        let Some(found) = measured.iter().find(|measured| measured.load == load.name) else {
             writeln!(part, "| {} | {} | not run | | | | | |", load.what, made(load))?;
             continue;
         };

@@ -116,7 +116,7 @@ fn ask_again(outcomes: &mut [LabOutcome], settings: &MatrixSettings) -> Result<(
     for outcome in outcomes.iter_mut() {
         let pass = passes.entry(outcome.lab.clone()).or_default();
         *pass += 1;
-        let recording = kept(settings, &outcome.lab, *pass).filter(|it| it.exists());
+        let recording = kept(settings, &outcome.lab, *pass).filter(|path| path.exists());
         if let Some(recording) = recording {
             outcome.findings = run::findings(&recording)?;
         }
@@ -219,8 +219,8 @@ fn count_cause<'a>(
     lab: &Lab,
     outcome: &'a LabOutcome,
 ) {
-    let named: Vec<&str> = outcome.counted(lab).map(|it| it.cause.as_str()).collect();
-    let leads = named.first().is_some_and(|it| lab.causes.contains(it));
+    let named: Vec<&str> = outcome.counted(lab).map(|finding| finding.cause.as_str()).collect();
+    let leads = named.first().is_some_and(|cause| lab.causes.contains(cause));
     // If one cause is enough, only the one that was found counts; the others are neither found nor
     // missed.
     let one = lab.causes.iter().find(|cause| named.contains(cause)).or(lab.causes.first());

@@ -97,7 +97,7 @@ impl Measure {
     /// Milliseconds per operation between two snapshots; `None` if there were no operations.
     pub fn cost(self, before: &CounterReading, after: &CounterReading) -> Option<f64> {
         let operations =
-            after.operations.checked_sub(before.operations).filter(|it| *it > 0)? as f64;
+            after.operations.checked_sub(before.operations).filter(|count| *count > 0)? as f64;
         let time = after.time_ms - before.time_ms;
         let whole = (after.at - before.at).as_secs_f64() * 1e3;
         Some(match self {
@@ -120,7 +120,7 @@ fn sum_of(device: &str, fields: &[usize]) -> Result<u64> {
 /// Operations of these processes, and their CPU time.
 fn with_cpu(pids: &[u32], of: fn(u32) -> Option<u64>) -> (u64, f64) {
     let each = pids.iter().filter_map(|pid| Some((of(*pid)?, process::cpu_ms(*pid)?)));
-    each.fold((0, 0.0), |sum, it| (sum.0 + it.0, sum.1 + it.1))
+    each.fold((0, 0.0), |sum, process| (sum.0 + process.0, sum.1 + process.1))
 }
 
 /// Returns the share of an operation's cost that vanished with the cause, or why it is unknown.

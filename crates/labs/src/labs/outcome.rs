@@ -131,14 +131,16 @@ impl LabOutcome {
         if self.broken.is_some() || self.symptom.as_ref().is_some_and(|(_, shown)| !shown) {
             return Mark::Broken;
         }
-        let named: Vec<&str> = self.counted(lab).map(|it| it.cause.as_str()).collect();
+        let named: Vec<&str> = self.counted(lab).map(|finding| finding.cause.as_str()).collect();
         match lab.sort {
             Sort::Control if named.is_empty() => Mark::Right,
             Sort::Control => Mark::False,
-            Sort::NearMiss if named.iter().any(|it| lab.causes.contains(it)) => Mark::False,
+            Sort::NearMiss if named.iter().any(|cause| lab.causes.contains(cause)) => Mark::False,
             Sort::NearMiss => Mark::Right,
             Sort::Cause if !Self::names_enough(lab, &named) => Mark::Missed,
-            Sort::Cause if named.first().is_none_or(|it| !lab.causes.contains(it)) => Mark::Found,
+            Sort::Cause if named.first().is_none_or(|cause| !lab.causes.contains(cause)) => {
+                Mark::Found
+            }
             Sort::Cause if self.differs(lab).is_empty() => Mark::Right,
             Sort::Cause => Mark::Found,
         }
@@ -195,7 +197,8 @@ impl LabOutcome {
     /// bound has to be close as well.
     pub fn impact(&self, lab: &Lab) -> Option<Impact> {
         let measured = self.measured?;
-        let found = self.counted(lab).find(|it| lab.causes.contains(&it.cause.as_str()))?;
+        let found =
+            self.counted(lab).find(|finding| lab.causes.contains(&finding.cause.as_str()))?;
         let near = (found.impact - measured).abs() <= NEAR;
         Some(Impact { found: found.impact, at_most: found.impact_at_most, measured, near })
     }

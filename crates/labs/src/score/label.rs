@@ -97,7 +97,9 @@ impl Label {
     /// Returns whether a finding says something that is ruled out.
     pub fn is_ruled_out(&self, found: &FoundCause) -> bool {
         let text = text_of(found);
-        self.must_not.iter().any(|it| *it == found.cause || text.contains(&it.to_lowercase()))
+        self.must_not
+            .iter()
+            .any(|words| *words == found.cause || text.contains(&words.to_lowercase()))
     }
 
     /// Returns whether a finding names a slow program, or one that makes it slow.

@@ -70,7 +70,7 @@ pub fn mark(label: &Label, findings: &[FoundCause]) -> ScoreMark {
         first if label.is_ruled_out(first) => ScoreMark::Wrong,
         first if label.is_right(first) => ScoreMark::Right,
         first if is_named && label.names_somebody(first) => ScoreMark::InPart,
-        _ if counted.iter().any(|it| label.is_right(it)) => ScoreMark::InPart,
+        _ if counted.iter().any(|finding| label.is_right(finding)) => ScoreMark::InPart,
         _ => ScoreMark::Wrong,
     }
 }

@@ -65,7 +65,7 @@ pub fn run(settings: &ScoreSettings, say: &mut dyn FnMut(&str)) -> Result<ExitCo
     }
     let last = read_last(&settings.last);
     let is_shown = |scored: &&Scored| !settings.missed || scored.mark != ScoreMark::Right;
-    scored.iter().filter(is_shown).for_each(|it| say(&table::line(it)));
+    scored.iter().filter(is_shown).for_each(|scored| say(&table::line(scored)));
     table::tables(&scored).lines().for_each(&mut *say);
     table::changes(&last, &scored).iter().for_each(|line| say(line));
     keep(&settings.last, &last, &scored)?;

@@ -34,7 +34,8 @@ fn counts(scored: &[Scored]) -> String {
     let mut text =
         format!("| scenes | all | {} |\n|---{}|\n", words.join(" | "), "|---:".repeat(6));
     for (folder, marks) in &folders {
-        let count = |mark: &ScoreMark| marks.iter().filter(|it| *it == mark).count().to_string();
+        let count =
+            |mark: &ScoreMark| marks.iter().filter(|other| *other == mark).count().to_string();
         let counts: Vec<String> = ScoreMark::ALL.iter().map(count).collect();
         text.push_str(&format!("| {folder} | {} | {} |\n", marks.len(), counts.join(" | ")));
     }
@@ -64,7 +65,7 @@ fn confusion(scored: &[Scored]) -> String {
 /// Returns the changes since the last run, one line for each scene.
 pub fn changes(last: &[Scored], now: &[Scored]) -> Vec<String> {
     let line = |now: &Scored| {
-        let before = last.iter().find(|it| it.name == now.name)?;
+        let before = last.iter().find(|before| before.name == now.name)?;
         let sign = match now.mark.cmp(&before.mark) {
             std::cmp::Ordering::Equal => return None,
             std::cmp::Ordering::Less => "better",

@@ -22,7 +22,9 @@ pub fn of(found: &[KernelResult], tools: &str, blktrace: &str) -> String {
             |one: &KernelResult| one.tools.iter().find(|one| one.tool == tool.title()).cloned();
         let cells: Vec<String> = found
             .iter()
-            .map(|one| outcome_of(one).map_or("–".to_owned(), |it| cell(&it, &mut complaints)))
+            .map(|one| {
+                outcome_of(one).map_or("–".to_owned(), |outcome| cell(&outcome, &mut complaints))
+            })
             .collect();
         let (expected, counts) = (tool.expected, tool.counts);
         text.push_str(&format!(

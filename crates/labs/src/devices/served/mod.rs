@@ -192,7 +192,8 @@ impl Hand {
         let mut state = self.0.state();
         state.pace.stall(until);
         let waiting = std::mem::take(&mut state.waiting).into_iter();
-        let later = waiting.map(|Reverse(it)| Reverse(DueReply { due: it.due.max(until), ..it }));
+        let later =
+            waiting.map(|Reverse(reply)| Reverse(DueReply { due: reply.due.max(until), ..reply }));
         state.waiting = later.collect();
     }
 
@@ -202,7 +203,8 @@ impl Hand {
         let mut state = self.0.state();
         state.pace = Pace::new(now);
         let waiting = std::mem::take(&mut state.waiting).into_iter();
-        state.waiting = waiting.map(|Reverse(it)| Reverse(DueReply { due: now, ..it })).collect();
+        state.waiting =
+            waiting.map(|Reverse(reply)| Reverse(DueReply { due: now, ..reply })).collect();
         self.0.changed.notify_all();
     }
 }

@@ -143,10 +143,14 @@ mod tests {
             .map(|index| now + index * MOMENT)
             .map(|at| (pace.due(RequestClass::Write, 10_000, at) - at).as_secs_f64())
             .collect();
-        assert!(took.iter().all(|it| (0.08..=0.12).contains(it)), "{took:?}");
+        assert!(took.iter().all(|seconds| (0.08..=0.12).contains(seconds)), "{took:?}");
         let mean = took.iter().sum::<f64>() / 40.0;
         assert!((0.095..0.105).contains(&mean), "{mean}");
-        assert!(took.iter().any(|it| *it < 0.09) && took.iter().any(|it| *it > 0.11), "{took:?}");
+        assert!(
+            took.iter().any(|seconds| *seconds < 0.09)
+                && took.iter().any(|seconds| *seconds > 0.11),
+            "{took:?}"
+        );
     }
 
     #[test]
