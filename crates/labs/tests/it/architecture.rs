@@ -478,7 +478,7 @@ fn needs(folder: &str, prefix: &str) -> Result<BTreeMap<String, BTreeSet<String>
             for (at, _) in line.match_indices(prefix.as_str()) {
                 let is_longer = line[..at].ends_with("super::");
                 let found = named(&line[at + prefix.len()..]);
-                let others = found.into_iter().filter(|it| *it != module && *it != "super");
+                let others = found.into_iter().filter(|name| *name != module && *name != "super");
                 if !is_longer {
                     needs.entry(module.to_owned()).or_default().extend(others.map(str::to_owned));
                 }
@@ -497,7 +497,7 @@ fn modules_stand_in_an_order() -> Result<()> {
         loop {
             let keys: BTreeSet<String> = left.keys().cloned().collect();
             let before = left.len();
-            left.retain(|_, needed| needed.iter().any(|it| keys.contains(it)));
+            left.retain(|_, needed| needed.iter().any(|name| keys.contains(name)));
             if left.len() == before {
                 break;
             }
@@ -505,8 +505,11 @@ fn modules_stand_in_an_order() -> Result<()> {
         let circle: Vec<String> = left
             .iter()
             .map(|(module, needed)| {
-                let needed: Vec<&str> =
-                    needed.iter().filter(|it| left.contains_key(*it)).map(String::as_str).collect();
+                let needed: Vec<&str> = needed
+                    .iter()
+                    .filter(|name| left.contains_key(*name))
+                    .map(String::as_str)
+                    .collect();
                 format!("{folder}{module} needs {}", needed.join(", "))
             })
             .collect();

@@ -216,7 +216,7 @@ fn parts_equal_btt() -> Result<()> {
 /// elsewhere where messages come after the part (docs/blktrace.md).
 fn without_plugged_share(report: &str) -> String {
     // `(  8,  0) |         54(        32) |   0.850714195%`
-    let counts = |before: &str| before.rsplit_once('|').is_some_and(|(_, it)| it.contains('('));
+    let counts = |before: &str| before.rsplit_once('|').is_some_and(|(_, rest)| rest.contains('('));
     let lines = report.lines().map(|line| match line.rsplit_once('|') {
         Some((before, _)) if counts(before) => before,
         _ => line,

@@ -57,7 +57,8 @@ fn causes_are_named_in_their_files() -> Result<()> {
             let next = text[*at..].lines().nth(1).unwrap_or_default();
             next.contains("mod ") && next.ends_with('{')
         };
-        let end = text.match_indices("#[cfg(test)]\n").find(begins).map_or(text.len(), |it| it.0);
+        let end =
+            text.match_indices("#[cfg(test)]\n").find(begins).map_or(text.len(), |found| found.0);
         let product = &text[..end];
         for (index, line) in product.lines().enumerate() {
             let code = line.split("//").next().unwrap_or_default();

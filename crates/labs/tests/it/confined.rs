@@ -222,7 +222,7 @@ fn stages() -> Result<()> {
     let names = |folder: &Path| {
         let found = fs::read_dir(folder).into_iter().flatten().flatten();
         let mut names: Vec<_> =
-            found.map(|it| it.file_name().to_string_lossy().into_owned()).collect();
+            found.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
         names.sort();
         names
     };

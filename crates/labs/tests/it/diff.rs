@@ -89,7 +89,9 @@ fn limit_of_a_cgroup() -> Result<()> {
     assert_eq!(own.settings_start, own.settings_end);
     let found = compared(&free, &limited)?;
     let listed = found["environment"].as_array().expect("a list of differences");
-    let limit = listed.iter().find(|it| it["name"] == format!("I/O limit of cgroup {path}"));
+    let limit = listed
+        .iter()
+        .find(|difference| difference["name"] == format!("I/O limit of cgroup {path}"));
     let limit = limit.expect("the limit is listed");
     assert_eq!(limit["values"], serde_json::json!([null, "100 reads/s"]), "{found:#}");
     assert_eq!(limit["devices"], serde_json::json!([device.name(), device.name()]));
@@ -111,11 +113,12 @@ fn another_scheduler() -> Result<()> {
     }
     let found = compared(&outputs[0], &outputs[1])?;
     let listed = found["environment"].as_array().expect("a list of differences");
-    let scheduler = listed.iter().find(|it| it["name"] == "queue/scheduler");
+    let scheduler = listed.iter().find(|difference| difference["name"] == "queue/scheduler");
     let values = scheduler.map(|scheduler| (&scheduler["values"][0], &scheduler["values"][1]));
     assert_eq!(values, Some((&Value::from("none"), &Value::from("mq-deadline"))), "{found:#}");
     // With `none` nothing is inserted: the stages show this at any latency.
-    let read = found["times"].as_array().into_iter().flatten().find(|it| it["direction"] == "read");
+    let read =
+        found["times"].as_array().into_iter().flatten().find(|row| row["direction"] == "read");
     let parts = read.and_then(|read| read["parts"].as_array()).expect("reads are compared");
     let inserted = parts.iter().find(|part| part["what"] == "i2d").expect("I2D is there");
     assert_eq!(inserted["mean_ns"][0], 0.0, "{inserted}");

@@ -100,7 +100,7 @@ fn links_lead_to_files() -> Result<()> {
             let is_there = root().join(&path).exists();
             let has_anchor = anchor.is_empty()
                 || page(&path.to_string_lossy())
-                    .is_ok_and(|text| anchors(&text).iter().any(|it| it == anchor));
+                    .is_ok_and(|text| anchors(&text).iter().any(|known| known == anchor));
             if !is_there || !has_anchor {
                 broken.push(format!("{name}: {target}"));
             }

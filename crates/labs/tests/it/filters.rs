@@ -147,45 +147,43 @@ fn of_a_report() -> Result<()> {
     // In whole microseconds, so that it can be given in milliseconds.
     let above = lengths.get(lengths.len() / 2).copied().unwrap_or(0) / 1000 * 1000;
     let is_cat = |name| recording.text(name) == "cat";
-    let cat = recording
-        .requests
-        .iter()
-        .find(|request| is_cat(request.process))
-        .and_then(|request| request.pid);
+    let cat = recording.requests.iter().find(|row| is_cat(row.process)).and_then(|row| row.pid);
     let cat = cat.expect("cat's reads were seen");
     let cgroup = stage.cgroup.name();
     let (bare, file) = (stage.bare.name().to_owned(), stage.file.to_string_lossy().into_owned());
     let filters: Vec<(Vec<String>, Keeps)> = vec![
-        (words("--operation write"), Box::new(|it, _| it.operation == Operation::Write)),
-        (words("--flags M"), Box::new(|it, _| from.text(it.rwbs).contains('M'))),
+        (words("--operation write"), Box::new(|row, _| row.operation == Operation::Write)),
+        (words("--flags M"), Box::new(|row, _| from.text(row.rwbs).contains('M'))),
         (
             words("--flags SW"),
-            Box::new(|it, _| ['S', 'W'].iter().all(|it_has| from.text(it.rwbs).contains(*it_has))),
+            Box::new(|row, _| ['S', 'W'].iter().all(|flag| from.text(row.rwbs).contains(*flag))),
         ),
         (
             words(&format!("--above {}", above as f64 / 1e6)),
-            Box::new(move |it, _| it.least_ns(from.environment.end_ns) >= Some(above)),
+            Box::new(move |row, _| row.least_ns(from.environment.end_ns) >= Some(above)),
         ),
-        (words(&format!("--device {bare}")), Box::new(|it, _| from.text(it.device) == bare)),
-        (words(&format!("--device /dev/{bare}")), Box::new(|it, _| from.text(it.device) == bare)),
+        (words(&format!("--device {bare}")), Box::new(|row, _| from.text(row.device) == bare)),
+        (words(&format!("--device /dev/{bare}")), Box::new(|row, _| from.text(row.device) == bare)),
         (
             words("--process cat"),
-            Box::new(|it, parts| is_cat(it.process) || parts.iter().any(|part| is_cat(part.owner))),
+            Box::new(|row, parts| {
+                is_cat(row.process) || parts.iter().any(|part| is_cat(part.owner))
+            }),
         ),
         (
             words(&format!("--process {cat}")),
-            Box::new(move |it, parts| {
-                it.pid == Some(cat) || parts.iter().any(|part| part.owner_pid == Some(cat))
+            Box::new(move |row, parts| {
+                row.pid == Some(cat) || parts.iter().any(|part| part.owner_pid == Some(cat))
             }),
         ),
-        (words(&format!("--cgroup {cgroup}")), Box::new(|it, _| from.text(it.cgroup) == cgroup)),
+        (words(&format!("--cgroup {cgroup}")), Box::new(|row, _| from.text(row.cgroup) == cgroup)),
         (
             words(&format!("--file {file}")),
             Box::new(|_, parts| parts.iter().any(|part| from.text(part.file).starts_with(&file))),
         ),
         (
             words(&format!("--device {bare} --operation read --process dd --cgroup {cgroup}")),
-            Box::new(|it, _| from.text(it.device) == bare && from.text(it.cgroup) == cgroup),
+            Box::new(|row, _| from.text(row.device) == bare && from.text(row.cgroup) == cgroup),
         ),
     ];
     let all = recording.requests.len();
@@ -228,7 +226,7 @@ fn of_a_watch() -> Result<()> {
     for (arguments, keeps) in [
         (
             ["--operation", "read"],
-            &(|it: &Request, _: &str| it.operation == Operation::Read)
+            &(|row: &Request, _: &str| row.operation == Operation::Read)
                 as &dyn Fn(&Request, &str) -> bool,
         ),
         (["--cgroup", &name], &|_, cgroup| cgroup == name),

@@ -52,8 +52,8 @@ fn every_read(device: &GivenDevice, transport: Option<&str>) -> Result<()> {
     for request in &recording.requests {
         assert_eq!(recording.text(request.process), "fio", "{}", recording.overview());
     }
-    let known = recording.environment.devices.iter().find(|it| it.name == device.name());
-    assert_eq!(known.and_then(|it| it.transport.as_deref()), transport);
+    let known = recording.environment.devices.iter().find(|known| known.name == device.name());
+    assert_eq!(known.and_then(|device| device.transport.as_deref()), transport);
     assert_eq!(recording.environment.is_virtual, Some(true));
     Ok(())
 }

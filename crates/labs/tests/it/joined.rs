@@ -91,7 +91,9 @@ fn own_code_path() -> Result<()> {
         .iter()
         .filter(|request| recording.text(request.process) == "named-reads");
     let stacks: Vec<(Vec<&str>, Vec<&str>)> = own
-        .map(|it| (recording.frames(it.stack_id), recording.frames(it.user_stack_id)))
+        .map(|request| {
+            (recording.frames(request.stack_id), recording.frames(request.user_stack_id))
+        })
         .filter(|(kernel, user)| !kernel.is_empty() && !user.is_empty())
         .collect();
     let place = |frames: &[&str], part: &str| frames.iter().position(|frame| frame.contains(part));
@@ -157,7 +159,7 @@ fn loop_over_a_file() -> Result<()> {
     let reads = |device: &str| -> Vec<&Request> {
         let own =
             recording.requests.iter().filter(|request| recording.text(request.device) == device);
-        own.filter(|it| it.operation == Operation::Read).collect()
+        own.filter(|request| request.operation == Operation::Read).collect()
     };
     let above: BTreeMap<u64, &Request> =
         reads(upper.name()).into_iter().map(|read| (read.request_id, read)).collect();
@@ -194,7 +196,7 @@ fn discards() -> Result<()> {
     let recording = watch(disk.device(), &output, &shell(&script))?;
     let own = recording.requests.iter().filter(|request| request.operation == Operation::Discard);
     let own: Vec<&Request> = own.collect();
-    let bytes: u64 = own.iter().map(|it| it.bytes).sum();
+    let bytes: u64 = own.iter().map(|request| request.bytes).sum();
     assert!(bytes > 64 * MIB, "most of an empty disk: {}", recording.overview());
     for request in own {
         assert_eq!(request.origin, Origin::Discard, "{request:?}");
@@ -218,7 +220,7 @@ fn deleted() -> Result<()> {
     let bytes = |deleted: bool, name: &str| -> u64 {
         let own = recording.pairs().filter(|(_, part)| {
             let path = PathBuf::from(recording.text(part.file));
-            part.deleted == deleted && path.file_name().is_some_and(|it| it == name)
+            part.deleted == deleted && path.file_name().is_some_and(|last| last == name)
         });
         own.map(|(_, part)| part.bytes).sum()
     };
@@ -239,7 +241,7 @@ fn setting_changes() -> Result<()> {
     let output = scratch.fresh("recording");
     let script = format!("echo 32 > {setting}; sleep 2.5; echo 68 > {setting}");
     let recording = watch(&device, &output, &shell(&script))?;
-    let about = recording.environment.devices.iter().find(|it| it.name == device.name());
+    let about = recording.environment.devices.iter().find(|known| known.name == device.name());
     let about = about.expect("the watched device is described");
     let of = |settings: &BTreeMap<String, String>| settings.get("queue/read_ahead_kb").cloned();
     assert_eq!(of(&about.settings_start).as_deref(), Some("128"));
@@ -252,7 +254,7 @@ fn setting_changes() -> Result<()> {
     // A poll has a beginning and an end: a value seen by its end had not been set when the previous
     // poll began.
     let start_ns = recording.environment.start_ns;
-    let between = about.settings_changed.iter().map(|it| (it.since_ns, it.by_ns));
+    let between = about.settings_changed.iter().map(|change| (change.since_ns, change.by_ns));
     assert!(
         between.clone().all(|(since, by)| start_ns <= since && since < by),
         "{start_ns} {about:?}"

@@ -37,7 +37,7 @@ fn kept_recordings_score_right() -> Result<()> {
     let scored = score::score(&labels)?;
     let missed: Vec<String> = scored
         .iter()
-        .filter(|it| it.mark != score::mark::ScoreMark::Right)
+        .filter(|scored| scored.mark != score::mark::ScoreMark::Right)
         .map(score::table::line)
         .collect();
     assert!(missed.is_empty(), "{}", missed.join("\n"));

@@ -35,12 +35,18 @@ const OUTPUT: &str = "out";
 pub fn tests() -> Vec<Trial> {
     vec![
         trial("links::a_plain_writer_is_led_elsewhere", plain_writers),
-        trial("links::pages", || written(|it| it.iowhy(&["report", "IN", "--html", "OUT"]))),
-        trial("links::exports", || {
-            written(|it| it.iowhy(&["export", "IN", "--format", "csv", "-o", "OUT"]))
+        trial("links::pages", || {
+            written(|attack| attack.iowhy(&["report", "IN", "--html", "OUT"]))
         }),
-        trial("links::recordings", || written(|it| it.iowhy(&["export", "IN", "-o", "OUT"]))),
-        trial("links::reproductions", || written(|it| it.iowhy(&["reproduce", "IN", "-o", "OUT"]))),
+        trial("links::exports", || {
+            written(|attack| attack.iowhy(&["export", "IN", "--format", "csv", "-o", "OUT"]))
+        }),
+        trial("links::recordings", || {
+            written(|attack| attack.iowhy(&["export", "IN", "-o", "OUT"]))
+        }),
+        trial("links::reproductions", || {
+            written(|attack| attack.iowhy(&["reproduce", "IN", "-o", "OUT"]))
+        }),
         trial("links::watches", watches),
         trial("links::the_daemon", daemon),
     ]

@@ -61,7 +61,9 @@ fn reads_a_device() -> Result<()> {
 fn reads_a_file() -> Result<()> {
     let folder = tempfile::tempdir_in("/var/tmp").context(|| "make a folder".to_owned())?;
     let file = prepare(&folder.path().join("data"), 4 * MIB)?;
-    let look = || fs::metadata(&file).and_then(|it| it.modified()).context(|| "look".to_owned());
+    let look = || {
+        fs::metadata(&file).and_then(|metadata| metadata.modified()).context(|| "look".to_owned())
+    };
     let (before, content) = (look()?, fs::read(&file).context(|| "read it".to_owned())?);
     assert_eq!(probe(&file, &[])?.len(), 3);
     assert_eq!(look()?, before, "it was not touched");
@@ -76,7 +78,8 @@ fn writes_and_removes() -> Result<()> {
     assert_eq!(entries(folder.path()), Vec::<PathBuf>::new());
     // A file that is named is created, and removed; one that exists is refused (see below).
     let tests = probe(&folder.path().join("scratch"), &["--write"])?;
-    let synced = tests.iter().find(|it| it["test"].as_str().is_some_and(|it| it.contains("sync")));
+    let synced =
+        tests.iter().find(|test| test["test"].as_str().is_some_and(|name| name.contains("sync")));
     assert!(synced.is_some_and(|synced| synced["p99_ns"].as_f64() > Some(0.0)), "{tests:?}");
     assert_eq!(entries(folder.path()), Vec::<PathBuf>::new());
     Ok(())
@@ -124,7 +127,7 @@ fn ended_by(signal: Signal) -> Result<()> {
     probe.arg(folder.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = probe.spawn().context(|| "start iowhy".to_owned())?;
     let filling = wait_until("its file", || {
-        let grown = |path: &PathBuf| fs::metadata(path).is_ok_and(|it| it.len() >= MIB);
+        let grown = |path: &PathBuf| fs::metadata(path).is_ok_and(|metadata| metadata.len() >= MIB);
         Ok(entries(folder.path()).iter().any(grown))
     });
     let fio: Vec<u32> = process::below(&[child.id()]);

@@ -51,7 +51,7 @@ fn faults(object: &Value, rules: &[TextField], others: &[&str]) -> Vec<String> {
         rules.iter().any(|rule| rule.name == name) || others.contains(&name.as_str())
     };
     let unknown = fields.keys().filter(|name| !is_known(name));
-    rules.iter().filter_map(fault).chain(unknown.map(|it| format!("{it} is unknown"))).collect()
+    rules.iter().filter_map(fault).chain(unknown.map(|name| format!("{name} is unknown"))).collect()
 }
 
 fn field(
@@ -244,7 +244,7 @@ fn llms_txt_is_right() -> Result<()> {
     let agents = text("AGENTS.md")?;
     assert!(agents.starts_with("# "), "AGENTS.md");
     let links = agents.split("](").skip(1).filter_map(|rest| rest.split(')').next());
-    let broken: Vec<&str> = links.filter(|it| !it.contains("://") && !is_there(it)).collect();
+    let broken: Vec<&str> = links.filter(|link| !link.contains("://") && !is_there(link)).collect();
     assert!(broken.is_empty(), "AGENTS.md: {broken:?}");
     Ok(())
 }

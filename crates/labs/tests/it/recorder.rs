@@ -75,7 +75,9 @@ impl RecordedDisk {
         daemon.stdout(Stdio::null()).stderr(Stdio::null());
         self.daemon = Some(daemon.spawn().context(|| "start the daemon".to_owned())?);
         let ring = self.runtime.join("ring");
-        wait_for("a ring", || std::fs::read_dir(&ring).is_ok_and(|mut it| it.next().is_some()));
+        wait_for("a ring", || {
+            std::fs::read_dir(&ring).is_ok_and(|mut entries| entries.next().is_some())
+        });
         Ok(())
     }
 
@@ -103,7 +105,9 @@ impl RecordedDisk {
 
     /// The incident once it is complete, which must name program and file.
     fn expect_hang(&self) -> Result<()> {
-        wait_for("an incident", || self.incident().is_some_and(|it| it["complete"] == true));
+        wait_for("an incident", || {
+            self.incident().is_some_and(|incident| incident["complete"] == true)
+        });
         let incident = self.incident().unwrap_or_default();
         assert_eq!(incident["triggers"][0]["kind"], "in-flight", "{incident:#}");
         let findings = incident["findings"].as_array().cloned().unwrap_or_default();

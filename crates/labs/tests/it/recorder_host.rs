@@ -65,7 +65,7 @@ impl TestDaemon {
         self.child = Some(daemon.spawn().context(|| "start the daemon".to_owned())?);
         let ring = self.runtime.join("ring");
         self.wait_for("a ring", || {
-            std::fs::read_dir(&ring).is_ok_and(|mut it| it.next().is_some())
+            std::fs::read_dir(&ring).is_ok_and(|mut entries| entries.next().is_some())
         });
         Ok(())
     }
@@ -131,7 +131,9 @@ impl TestDaemon {
         let lines: Vec<String> =
             texts.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>()).collect();
         let is_own = |line: &String| {
-            line.split_whitespace().nth(9).is_some_and(|inode| own.iter().any(|it| it == inode))
+            line.split_whitespace()
+                .nth(9)
+                .is_some_and(|inode| own.iter().any(|known| known == inode))
         };
         lines.into_iter().filter(is_own).collect()
     }

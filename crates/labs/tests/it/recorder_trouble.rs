@@ -123,7 +123,7 @@ fn sick() -> Result<()> {
         assert!(asked.elapsed() < Duration::from_secs(5), "{:?}", asked.elapsed());
         let pending = daemon.runtime.join(format!("incidents/{number:06}/incident.json"));
         daemon.wait_for("a complete incident in memory", || {
-            std::fs::read_to_string(&pending).is_ok_and(|it| it.contains("\"complete\": true"))
+            std::fs::read_to_string(&pending).is_ok_and(|text| text.contains("\"complete\": true"))
         });
     }
     // It still reads the kernel: the ring grows.
@@ -194,7 +194,8 @@ fn private() -> Result<()> {
     find.arg(&daemon.state).args(["-perm", "/007"]);
     let open = command::output_of(find)?;
     assert!(open.is_empty(), "readable for others: {open}");
-    let mode = std::fs::metadata(&daemon.runtime).map_or(0o777, |it| it.permissions().mode());
+    let mode =
+        std::fs::metadata(&daemon.runtime).map_or(0o777, |metadata| metadata.permissions().mode());
     assert_eq!(mode & 0o007, 0, "{mode:o}");
     let listening = daemon.network_sockets();
     assert!(listening.is_empty(), "{listening:?}");
@@ -312,7 +313,9 @@ fn hostile() -> Result<()> {
     process::end(&mut writer);
     process::wait_or_kill(&mut writer, Duration::from_secs(20));
     let harmless = |what: &str, text: &str| {
-        let is_hostile = |it: char| (it.is_control() && it != '\n') || it == '\u{202e}';
+        let is_hostile = |character: char| {
+            (character.is_control() && character != '\n') || character == '\u{202e}'
+        };
         assert!(!text.is_empty() && !text.contains(is_hostile), "{what}: {text:?}");
     };
     harmless("the log", &daemon.log());

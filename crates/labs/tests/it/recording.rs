@@ -417,7 +417,9 @@ fn without(ranges: &[(u64, u64)], others: &[(u64, u64)]) -> Vec<(u64, u64)> {
     let mut left = Vec::new();
     for (offset, length) in ranges {
         let (mut at, end) = (*offset, offset + length);
-        for (begin, length) in others.iter().filter(|it| it.0 < end && it.0 + it.1 > *offset) {
+        for (begin, length) in
+            others.iter().filter(|other| other.0 < end && other.0 + other.1 > *offset)
+        {
             if *begin > at {
                 left.push((at, begin - at));
             }

@@ -213,7 +213,10 @@ fn refuses() -> Result<()> {
     assert!(text.contains("has no disk"), "{text}");
     let text = refusal(&[])?;
     assert!(text.contains("no place is named"), "{text}");
-    assert_eq!(fs::read(made.disk.path().join(SECRET)).map(|it| it.len() as u64).ok(), Some(MIB));
+    assert_eq!(
+        fs::read(made.disk.path().join(SECRET)).map(|content| content.len() as u64).ok(),
+        Some(MIB)
+    );
     Ok(())
 }
 
@@ -225,7 +228,7 @@ fn started(made: &Reproduced) -> Result<Child> {
     let mut child = child.context(|| "start the run".to_owned())?;
     let empty = made.empty()?;
     wait_until("the load", || {
-        if child.try_wait().is_ok_and(|it| it.is_some()) {
+        if child.try_wait().is_ok_and(|status| status.is_some()) {
             return Err(LabError::failed("run", "it ended before it was asked to"));
         }
         Ok(entries(&empty).iter().any(|path| entries(path).len() > 1)
@@ -240,7 +243,7 @@ fn interrupted() -> Result<()> {
     let mut child = started(&made)?;
     let load = process::below(&[child.id()]);
     process::signal(&child, Signal::TERM);
-    wait_until("its end", || Ok(child.try_wait().is_ok_and(|it| it.is_some())))?;
+    wait_until("its end", || Ok(child.try_wait().is_ok_and(|status| status.is_some())))?;
     let output = child.wait_with_output().context(|| "wait for it".to_owned())?;
     assert!(!output.status.success() && !printed(&output).contains("panicked"));
     wait_until("the end of the load", || Ok(load.iter().all(|pid| is_gone(*pid))))?;
@@ -421,7 +424,7 @@ fn scarce_memory() -> Result<()> {
     let mut child = started(&made)?;
     let found = wait_until("the cgroup", || Ok(limited_to(MEMORY)));
     process::signal(&child, Signal::TERM);
-    wait_until("its end", || Ok(child.try_wait().is_ok_and(|it| it.is_some())))?;
+    wait_until("its end", || Ok(child.try_wait().is_ok_and(|status| status.is_some())))?;
     found?;
     assert!(!limited_to(MEMORY), "the cgroup is gone");
     made.nothing_is_left(&before)

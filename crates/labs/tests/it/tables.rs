@@ -206,7 +206,8 @@ fn samples_move() -> Result<()> {
             subjects.filter(|subject| subject.ends_with(" fio")).collect();
         subjects.sort_unstable();
         subjects.dedup();
-        let grown = subjects.iter().filter_map(|own| recording.growth(metric, |it| it == *own));
+        let grown =
+            subjects.iter().filter_map(|own| recording.growth(metric, |subject| subject == *own));
         grown.fold(0.0, f64::max)
     };
     // It reads for 2.5 s and is sampled every second: a part of it comes after the last sample. Its

@@ -217,8 +217,8 @@ fn live_watch() -> Result<()> {
 /// Returns the counts of a report: all, of each device and direction, and of each active process.
 fn counts(report: &serde_json::Value) -> BTreeMap<String, [u64; 2]> {
     let of =
-        |it: &serde_json::Value| ["requests", "bytes"].map(|key| it[key].as_u64().unwrap_or(0));
-    let rows = |it: &serde_json::Value| it.as_array().cloned().unwrap_or_default();
+        |row: &serde_json::Value| ["requests", "bytes"].map(|key| row[key].as_u64().unwrap_or(0));
+    let rows = |value: &serde_json::Value| value.as_array().cloned().unwrap_or_default();
     let mut counts = BTreeMap::from([("all".to_owned(), of(&report["watch"]))]);
     for device in rows(&report["devices"]) {
         for direction in ["read", "write", "flush", "discard"] {
@@ -252,7 +252,8 @@ fn screen_and_recording() -> Result<()> {
     let shown: serde_json::Value =
         serde_json::from_slice(&shown.stdout).context(|| "read iowhy's JSON".to_owned())?;
     let recorded = report(&output)?;
-    let lost = |it: &serde_json::Value| it["watch"]["lost_requests"].as_u64().unwrap_or(0);
+    let lost =
+        |summary: &serde_json::Value| summary["watch"]["lost_requests"].as_u64().unwrap_or(0);
     // Each request that one of them lost may be missing anywhere.
     let (lost, all) = (lost(&shown) + lost(&recorded), counts(&recorded));
     assert!(lost <= 20, "{lost} lost of 750");
@@ -263,7 +264,7 @@ fn screen_and_recording() -> Result<()> {
         assert!(requests.abs_diff(other[0]) <= lost, "{key}: {requests} {other:?}, {lost} lost");
         assert!(bytes.abs_diff(other[1]) <= lost * 4096, "{key}: {bytes} {other:?}, {lost} lost");
     }
-    assert!(all.values().filter(|it| it[0] + lost >= 251).count() >= 4, "{all:?}");
+    assert!(all.values().filter(|sums| sums[0] + lost >= 251).count() >= 4, "{all:?}");
     Ok(())
 }
 
@@ -408,7 +409,7 @@ fn passed_on() -> Result<()> {
     let report = report_of(&output)?;
     let devices = report["devices"].as_array().expect("a report has devices");
     let below = devices.iter().filter(|device| device["device"] != disk.device().name());
-    let lower = below.max_by_key(|it| it["lower_requests"].as_u64()).cloned().unwrap_or_default();
+    let lower = below.max_by_key(|row| row["lower_requests"].as_u64()).cloned().unwrap_or_default();
     if lower["lower_requests"].as_u64().unwrap_or(0) == 0 {
         return Err(LabError::unsupported(
             "requests below tied to a loop device's",

@@ -58,7 +58,7 @@ fn banned() -> Result<Vec<BannedPhrase>> {
         let remark = remark.trim_end_matches(')');
         found.extend(phrases.split(", ").map(|phrase| BannedPhrase::new(phrase, remark)));
     }
-    let narrow = found.iter().filter(|it| !it.near.is_empty()).count();
+    let narrow = found.iter().filter(|word| !word.near.is_empty()).count();
     assert!(found.len() - narrow >= 5 && narrow >= 5, "the glossary's last table was not found");
     Ok(found)
 }
@@ -67,8 +67,8 @@ fn banned() -> Result<Vec<BannedPhrase>> {
 fn has_phrase(text: &str, phrase: &str) -> bool {
     let is_word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
     text.match_indices(phrase).any(|(at, _)| {
-        let before = text.get(..at).and_then(|it| it.chars().next_back());
-        let after = text.get(at + phrase.len()..).and_then(|it| it.chars().next());
+        let before = text.get(..at).and_then(|part| part.chars().next_back());
+        let after = text.get(at + phrase.len()..).and_then(|part| part.chars().next());
         !is_word(before) && !is_word(after)
     })
 }

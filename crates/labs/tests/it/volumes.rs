@@ -57,8 +57,9 @@ impl Watched {
 
     fn health(&self, device: &str) -> Ends<&DeviceHealth> {
         let mut devices = self.recording.environment.devices.iter();
-        let device = devices.find(|it| it.name == device).expect("the device");
-        [&device.health_start, &device.health_end].map(|it| it.as_ref().expect("it was asked"))
+        let device = devices.find(|known| known.name == device).expect("the device");
+        [&device.health_start, &device.health_end]
+            .map(|health| health.as_ref().expect("it was asked"))
     }
 
     /// The only target of a device.
@@ -182,7 +183,8 @@ impl Cached {
         }
         let mut cached = Cached { disk: PathBuf::from("/sys/block/bcache0"), sets: Vec::new() };
         let sets = std::fs::read_dir("/sys/fs/bcache").into_iter().flatten().flatten();
-        cached.sets = sets.map(|it| it.path()).filter(|it| it.join("stop").exists()).collect();
+        cached.sets =
+            sets.map(|entry| entry.path()).filter(|set| set.join("stop").exists()).collect();
         let begun = Instant::now();
         while !cached.disk.exists() && begun.elapsed() < Duration::from_secs(30) {
             std::thread::sleep(Duration::from_millis(50));
@@ -198,7 +200,7 @@ impl Drop for Cached {
             let _gone = std::fs::write(set.join("stop"), "1");
         }
         let begun = Instant::now();
-        let remains = || self.disk.exists() || self.sets.iter().any(|it| it.exists());
+        let remains = || self.disk.exists() || self.sets.iter().any(|set| set.exists());
         while remains() && begun.elapsed() < Duration::from_secs(30) {
             std::thread::sleep(Duration::from_millis(50));
         }
@@ -217,7 +219,8 @@ fn bcache() -> Result<()> {
     // It writes dirty data back by itself, some kilobytes a second.
     let running = "/sys/block/bcache0/bcache/writeback_running";
     let watched = Watched::new(&["bcache0"], &format!("echo 0 >{running}; {load}"))?;
-    let [_, after] = watched.health("bcache0").map(|it| it.bcache.as_ref().expect("bcache"));
+    let [_, after] =
+        watched.health("bcache0").map(|health| health.bcache.as_ref().expect("bcache"));
     assert_eq!((after.state.as_str(), after.mode.as_str()), ("dirty", "writeback"), "{after:?}");
     // Hits and misses are added up every 22 s.
     assert!(after.dirty_bytes >= Some(250 << 10) && after.hits.is_some(), "{after:?}");
@@ -229,7 +232,7 @@ fn bcache() -> Result<()> {
         until grep -q 'no cache' /sys/block/bcache0/bcache/state; do sleep 0.1; done"
     );
     let watched = Watched::new(&["bcache0"], &format!("{load}; {detach}; {load}"))?;
-    let states = watched.health("bcache0").map(|it| it.bcache.as_ref().expect("bcache"));
+    let states = watched.health("bcache0").map(|health| health.bcache.as_ref().expect("bcache"));
     assert_ne!(states[0].state, "no cache");
     assert_eq!(states[1].state, "no cache");
     watched.says("bcache0 lost its cache during the watch");
