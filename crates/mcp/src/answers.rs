@@ -132,13 +132,13 @@ mod tests {
     use super::*;
 
     fn texts(result: &CallToolResult) -> Vec<String> {
-        result.content.iter().map(|it| it.as_text().unwrap().text.clone()).collect()
+        result.content.iter().map(|content| content.as_text().unwrap().text.clone()).collect()
     }
 
     #[test]
     fn parts_add_up_and_fit() {
         let mut answers = KeptAnswers::default();
-        let lines: String = (0..2_000).map(|it| format!("{{\"línea\":{it}}}\n")).collect();
+        let lines: String = (0..2_000).map(|number| format!("{{\"línea\":{number}}}\n")).collect();
         let mut given = answers.give(lines.clone(), Some("watch-1"), false);
         let mut whole = String::new();
         loop {

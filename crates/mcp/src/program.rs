@@ -30,7 +30,8 @@ pub struct ProgramOutput {
 /// The program beside this one, else the one in PATH.
 pub fn beside() -> PathBuf {
     let own = std::env::current_exe().ok();
-    let beside = own.and_then(|own| Some(own.parent()?.join("iowhy"))).filter(|it| it.is_file());
+    let beside =
+        own.and_then(|own| Some(own.parent()?.join("iowhy"))).filter(|path| path.is_file());
     beside.unwrap_or_else(|| PathBuf::from("iowhy"))
 }
 

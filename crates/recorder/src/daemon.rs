@@ -343,7 +343,8 @@ impl Daemon<'_> {
     /// a request that the kernel still has.
     fn is_in_flight(&mut self, watch: &mut DaemonWatch, device: &str, finding: &Finding) -> bool {
         // A request that ended within the window was seen to end.
-        finding.evidence.iter().all(|it| it.unit != "requests") || self.confirm(watch, device)
+        finding.evidence.iter().all(|evidence| evidence.unit != "requests")
+            || self.confirm(watch, device)
     }
 
     fn publish(&mut self) {

@@ -309,7 +309,7 @@ impl HistoryFiles {
     }
 
     fn make_room(&self, today: &str, needed: u64, limits: HistoryLimits) -> io::Result<()> {
-        let size = |day: &String| fs::metadata(self.path(day)).map_or(0, |it| it.len());
+        let size = |day: &String| fs::metadata(self.path(day)).map_or(0, |metadata| metadata.len());
         let days = self.days()?;
         let is_new = !days.iter().any(|day| day == today);
         let mut count = days.len() + usize::from(is_new);

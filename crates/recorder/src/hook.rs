@@ -236,7 +236,8 @@ mod tests {
         assert_eq!(runner.failures.try_iter().collect::<Vec<_>>(), [""; 0]);
         let child = std::fs::read_to_string(noted).unwrap();
         let status = format!("/proc/{}/status", child.trim());
-        let is_there = || std::fs::read_to_string(&status).is_ok_and(|it| !it.contains("zombie"));
+        let is_there =
+            || std::fs::read_to_string(&status).is_ok_and(|text| !text.contains("zombie"));
         let begun = Instant::now();
         while is_there() {
             assert!(begun.elapsed() < Duration::from_secs(10), "{} still runs", child.trim());

@@ -164,19 +164,24 @@ impl MetricTotals {
 
     fn counters(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let requests =
-            self.latencies.iter().map(|(key, it)| (flow_labels(key), it.requests as f64));
-        let bytes = self.latencies.iter().map(|(key, it)| (flow_labels(key), it.bytes as f64));
+            self.latencies.iter().map(|(key, latency)| (flow_labels(key), latency.requests as f64));
+        let bytes =
+            self.latencies.iter().map(|(key, latency)| (flow_labels(key), latency.bytes as f64));
         counter(encoder, "requests", "Completed requests", None, requests)?;
         counter(encoder, "transferred", "Bytes of completed requests", Some(Unit::Bytes), bytes)?;
         let waits = self.waits.iter().map(|(class, ns)| (one("class", class), seconds(*ns)));
         let help = "Time that threads were blocked because of storage";
         counter(encoder, "blocked", help, Some(Unit::Seconds), waits)?;
-        let time =
-            self.containers.iter().map(|(name, it)| (one("container", name), seconds(it.time_ns)));
+        let time = self
+            .containers
+            .iter()
+            .map(|(name, usage)| (one("container", name), seconds(usage.time_ns)));
         let help = "Time of requests (Q2C) by container, systemd unit or cgroup";
         counter(encoder, "container_request", help, Some(Unit::Seconds), time)?;
-        let bytes =
-            self.containers.iter().map(|(name, it)| (one("container", name), it.bytes as f64));
+        let bytes = self
+            .containers
+            .iter()
+            .map(|(name, usage)| (one("container", name), usage.bytes as f64));
         let help = "Bytes of requests by container, systemd unit or cgroup";
         counter(encoder, "container", help, Some(Unit::Bytes), bytes)?;
         let of_kinds = |(name, sums): (&String, &WriterSums)| {
@@ -424,7 +429,7 @@ impl MetricsHub {
 fn classic(text: &str) -> String {
     let mut counters = Vec::new();
     for line in text.lines() {
-        let counter = line.strip_prefix("# TYPE ").and_then(|it| it.strip_suffix(" counter"));
+        let counter = line.strip_prefix("# TYPE ").and_then(|rest| rest.strip_suffix(" counter"));
         counters.extend(counter);
     }
     let mut classic = String::with_capacity(text.len());
@@ -472,7 +477,7 @@ mod tests {
             "iowhy_lost_requests_total 3.0",
             "# EOF",
         ] {
-            assert!(text.lines().any(|it| it == line), "{line} in\n{text}");
+            assert!(text.lines().any(|other| other == line), "{line} in\n{text}");
         }
         let bucket = |le: &str| {
             let of = format!("iowhy_request_latency_seconds_bucket{{le=\"{le}\"");
@@ -511,7 +516,7 @@ mod tests {
             "iowhy_device_wakes_total{device=\"sda\",container=\"other\"} 4.0",
             "iowhy_drive_life_used_ratios{device=\"sda\"} 0.125",
         ] {
-            assert!(text.lines().any(|it| it == line), "{line} in\n{text}");
+            assert!(text.lines().any(|other| other == line), "{line} in\n{text}");
         }
         minute.rows = (0..1000).map(|at| row(&format!("c{at}"), false)).collect();
         totals.add_writers(&minute);

@@ -84,7 +84,7 @@ pub fn request(tool: &'static str, arguments: Value) -> CallToolRequestParams {
 }
 
 pub fn texts(result: &CallToolResult) -> Vec<String> {
-    result.content.iter().map(|it| it.as_text().unwrap().text.clone()).collect()
+    result.content.iter().map(|content| content.as_text().unwrap().text.clone()).collect()
 }
 
 /// A program in iowhy's place.

@@ -160,7 +160,11 @@ impl ConditionConfig {
         } else if operation.is_some() && !self.metric.has_operations() {
             wrong("operation", format!("{word} has no operation"))
         } else if let Some(name) = operation.filter(|name| !is_operation(name)) {
-            let all = Direction::ALL.iter().map(|it| it.word()).collect::<Vec<_>>().join(", ");
+            let all = Direction::ALL
+                .iter()
+                .map(|direction| direction.word())
+                .collect::<Vec<_>>()
+                .join(", ");
             wrong("operation", format!("{name:?} is no operation: {all}"))
         } else if class.is_some() && self.metric != ConditionMetric::BlockedThreads {
             wrong("class", format!("{word} has no wait class"))

@@ -129,7 +129,9 @@ fn waits(from_s: i64, minutes: &[&HistoryMinute], style: &Style, text: &mut Stri
 fn pressure(from_s: i64, minutes: &[&HistoryMinute], style: &Style, text: &mut String) {
     let share = |of: &dyn Fn(&HistoryMinute) -> Option<u64>| {
         let read = minutes.iter().filter_map(|minute| Some((of(minute)?, minute.watched_ns)));
-        let add = |sum: (f64, f64), it: (u64, u64)| (sum.0 + it.0 as f64, sum.1 + it.1 as f64);
+        let add = |sum: (f64, f64), minute: (u64, u64)| {
+            (sum.0 + minute.0 as f64, sum.1 + minute.1 as f64)
+        };
         let (ns, watched_ns) = read.fold((0.0, 0.0), add);
         match watched_ns {
             0.0 => "-".to_owned(),

@@ -85,7 +85,7 @@ impl IncidentFinding {
 
     /// Returns its severity and confidence as numbers, higher for more severe and more certain.
     fn rank(&self) -> (usize, usize) {
-        let place = |words: &[&str], word: &str| words.iter().position(|it| *it == word);
+        let place = |words: &[&str], word: &str| words.iter().position(|known| *known == word);
         let severity = place(&["info", "warning", "critical"], &self.severity);
         let confidence = place(&["possible", "likely", "certain"], &self.confidence);
         (severity.unwrap_or(0), confidence.unwrap_or(0))

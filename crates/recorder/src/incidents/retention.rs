@@ -65,14 +65,15 @@ mod tests {
 
     #[test]
     fn incidents_that_people_ask_for_push_out_only_half_of_the_others() {
-        let mut all: Vec<StoredSize> = (1..=10).map(|it| stored(it, 10, false)).collect();
+        let mut all: Vec<StoredSize> = (1..=10).map(|number| stored(number, 10, false)).collect();
         for number in 11..=200 {
             let asked = NeededRoom { bytes: 10, spared: None, asked: true };
             let gone = to_remove(&all, 100, asked);
             all.retain(|incident| !gone.contains(&incident.number));
             all.push(StoredSize { asked: true, ..stored(number, 10, false) });
         }
-        let own: Vec<u32> = all.iter().filter(|it| !it.asked).map(|it| it.number).collect();
+        let own: Vec<u32> =
+            all.iter().filter(|incident| !incident.asked).map(|incident| incident.number).collect();
         assert_eq!((all.len(), own), (10, vec![6, 7, 8, 9, 10]));
         // And the daemon's own need room, too.
         let gone = to_remove(&all, 100, needed(10, None));

@@ -253,7 +253,7 @@ mod tests {
         let store = store_with(&[1, 2], folder.path());
         fs::write(store.path(1).join(RECORD), "{").unwrap();
         let all = store.all().unwrap();
-        assert_eq!(all.iter().map(|it| it.record.number).collect::<Vec<_>>(), [2]);
+        assert_eq!(all.iter().map(|incident| incident.record.number).collect::<Vec<_>>(), [2]);
         assert!(store.get(1).is_err());
     }
 

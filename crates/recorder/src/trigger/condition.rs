@@ -126,11 +126,13 @@ fn of_device(condition: &ConditionConfig, device: &DeviceSummary) -> Option<Meas
     };
     let stage = |direction: Direction| device.directions[direction].intervals[Interval::Q2c];
     let value = match condition.metric {
-        ConditionMetric::Iops => sum(&|it| device.directions[it].requests_per_s),
-        ConditionMetric::MbPerSecond => sum(&|it| device.directions[it].bytes_per_s / 1e6),
-        ConditionMetric::P50 => return longest(&|it| Some(stage(it)?.p50_ns)),
-        ConditionMetric::P99 => return longest(&|it| Some(stage(it)?.p99_ns)),
-        ConditionMetric::Max => return longest(&|it| Some(stage(it)?.max_ns)),
+        ConditionMetric::Iops => sum(&|direction| device.directions[direction].requests_per_s),
+        ConditionMetric::MbPerSecond => {
+            sum(&|direction| device.directions[direction].bytes_per_s / 1e6)
+        }
+        ConditionMetric::P50 => return longest(&|direction| Some(stage(direction)?.p50_ns)),
+        ConditionMetric::P99 => return longest(&|direction| Some(stage(direction)?.p99_ns)),
+        ConditionMetric::Max => return longest(&|direction| Some(stage(direction)?.max_ns)),
         ConditionMetric::Utilization => device.util_share.map(|share| share * 100.0),
         ConditionMetric::InFlight => Some(device.in_flight_mean),
         ConditionMetric::BlockedThreads => None,
@@ -167,7 +169,7 @@ mod tests {
 
     fn met(watch: &mut ConditionWatch, summary: &Summary) -> Vec<(String, String)> {
         let found = watch.window(summary);
-        found.into_iter().map(|it| (it.key.device, it.sentence)).collect()
+        found.into_iter().map(|trigger| (trigger.key.device, trigger.sentence)).collect()
     }
 
     #[test]

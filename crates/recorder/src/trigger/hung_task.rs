@@ -78,7 +78,7 @@ mod tests {
 
     fn sentences(script: &Script) -> Vec<String> {
         let found = hung_tasks(&script.batch.waits, &script.names, 10 * S);
-        found.into_iter().map(|it| it.sentence).collect()
+        found.into_iter().map(|trigger| trigger.sentence).collect()
     }
 
     #[test]

@@ -19,7 +19,7 @@ fn rows(page: &str) -> Vec<(String, String, String)> {
         }
         let cells: Vec<&str> = line.split(" | ").collect();
         if let [setting, default, _] = cells[..]
-            && let Some(name) = setting.strip_prefix("| `").and_then(|it| it.strip_suffix('`'))
+            && let Some(name) = setting.strip_prefix("| `").and_then(|rest| rest.strip_suffix('`'))
         {
             rows.push((table.clone(), name.to_owned(), default.to_owned()));
         }
@@ -34,7 +34,7 @@ fn settings_and_defaults_are_those_of_the_program() {
     let mut text = String::new();
     let mut tables: Vec<&str> = Vec::new();
     for (table, name, default) in &rows {
-        let Some(value) = default.strip_prefix('`').and_then(|it| it.strip_suffix('`')) else {
+        let Some(value) = default.strip_prefix('`').and_then(|rest| rest.strip_suffix('`')) else {
             continue;
         };
         // A hook and a condition have no default as a whole.
@@ -56,7 +56,7 @@ fn settings_and_defaults_are_those_of_the_program() {
 fn every_setting_of_the_packaged_file_is_on_the_page() {
     let rows = rows(&file("docs/configuration.md"));
     for line in file("packaging/iowhy.toml").lines() {
-        if let Some((name, _)) = line.strip_prefix('#').and_then(|it| it.split_once(" = ")) {
+        if let Some((name, _)) = line.strip_prefix('#').and_then(|rest| rest.split_once(" = ")) {
             assert!(rows.iter().any(|(_, setting, _)| setting == name), "{name}");
         }
     }

@@ -21,7 +21,7 @@ const END: &str = "<!-- end of day -->\n";
 /// The incident that a cause planted in `hour` began.
 fn incident_of(kept: &[KeptIncident], hour: usize) -> Option<&KeptIncident> {
     let planted_s = hour as u64 * HOUR_S + PLANTED_S.start;
-    kept.iter().find(|it| (planted_s..=planted_s + LATE_S).contains(&it.begun_s))
+    kept.iter().find(|incident| (planted_s..=planted_s + LATE_S).contains(&incident.begun_s))
 }
 
 fn first(incident: &KeptIncident) -> &str {
@@ -45,7 +45,7 @@ fn table(kept: &[KeptIncident]) -> (String, usize) {
         let _ = writeln!(text, "| `{cause}` | {after} | `{found}` |");
     }
     let others =
-        kept.len() - (0..CAUSES.len()).filter(|it| incident_of(kept, *it).is_some()).count();
+        kept.len() - (0..CAUSES.len()).filter(|cause| incident_of(kept, *cause).is_some()).count();
     let _ = writeln!(
         text,
         "\n{right} of {} are kept with the right finding first; other incidents: {others}.\n",

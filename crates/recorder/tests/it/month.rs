@@ -56,14 +56,14 @@ fn hours_without_rows_are_windows_without_findings() {
     assert_eq!(windows.len() as u64, gap);
     let requests: Vec<u64> = windows.iter().map(|window| window.summary.watch.requests).collect();
     assert_eq!((requests[0], requests[1..].iter().sum::<u64>()), (50, 0));
-    let serious = |it: &iowhy_recorder::rolling::EndedWindow| {
+    let serious = |window: &iowhy_recorder::rolling::EndedWindow| {
         use iowhy_core::diagnosis::Severity;
-        it.diagnosis.findings.iter().any(|finding| finding.severity > Severity::Info)
+        window.diagnosis.findings.iter().any(|finding| finding.severity > Severity::Info)
     };
     assert!(!windows.iter().any(serious));
     let mut later = script.batch.clone();
     later.requests.iter_mut().for_each(|request| request.start_ns += gap * WINDOW_NS);
     rolling.add(&later, &environment, &Names::clone(&script.names));
     let ended = rolling.ended(until_ns + WINDOW_NS, &environment, &script.names);
-    assert_eq!(ended.iter().map(|it| it.summary.watch.requests).collect::<Vec<_>>(), [50]);
+    assert_eq!(ended.iter().map(|window| window.summary.watch.requests).collect::<Vec<_>>(), [50]);
 }

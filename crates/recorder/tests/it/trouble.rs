@@ -201,7 +201,7 @@ fn in_history(state: &Path) -> u64 {
     let files = HistoryFiles::below(state);
     let minutes = files.minutes(BEGUN_S - 9 * DAY_S, BEGUN_S + 9 * DAY_S).unwrap();
     let flows =
-        minutes.iter().flat_map(|minute| minute.devices.values()).flat_map(|it| it.values());
+        minutes.iter().flat_map(|minute| minute.devices.values()).flat_map(|flows| flows.values());
     flows.map(|flow| flow.requests).sum()
 }
 
@@ -225,12 +225,12 @@ fn expect_bounded(host: &ScriptedHost, folder: &Path, before: Held, hour: u64) {
 fn expect_kept(state: &Path, runtime: &Path, sums: StoredSums) {
     let store = IncidentStore::below(state);
     let sizes = store.sizes().unwrap();
-    let bytes: u64 = sizes.iter().map(|it| it.bytes).sum();
+    let bytes: u64 = sizes.iter().map(|size| size.bytes).sum();
     assert!(bytes <= INCIDENT_BYTES, "{bytes} bytes of {}", sizes.len());
     assert!(sizes.len() > 4 && sizes.len() < sums.incidents as usize, "{}", sizes.len());
-    assert_eq!(sizes.last().map(|it| it.number), Some(sums.incidents));
+    assert_eq!(sizes.last().map(|size| size.number), Some(sums.incidents));
     assert_eq!(sums.saved, sums.incidents, "each was on the disk once: {sums:?}");
-    let asked = sizes.iter().filter(|it| it.asked).map(|it| it.bytes).sum::<u64>();
+    let asked = sizes.iter().filter(|size| size.asked).map(|size| size.bytes).sum::<u64>();
     assert!(asked <= INCIDENT_BYTES / 2 && asked > 0, "{asked} bytes that people asked for");
     assert_eq!(fs::read_dir(runtime.join("incidents")).unwrap().count(), 0, "all are saved");
     let days = HistoryFiles::below(state).days().unwrap();
