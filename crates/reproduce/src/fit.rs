@@ -44,7 +44,7 @@ fn rate_of(job: &PlannedJob, run: &LoadPlan) -> Option<f64> {
     let mine = |it: &&PlannedJob| match job.raw {
         true => it.raw && it.disk == job.disk || it.name.contains("device"),
         false => {
-            let rest = it.name.split_once(job.name.as_str()).map(|it| it.1);
+            let rest = it.name.split_once(job.name.as_str()).map(|parts| parts.1);
             rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_alphanumeric()))
         }
     };

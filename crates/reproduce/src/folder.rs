@@ -41,7 +41,7 @@ pub fn files(plan: &LoadPlan) -> Vec<FolderFile> {
         if let Some(text) = jobs::job_file(program) {
             files.push(file(job_path(&program.name), text, false));
         }
-        let made = |it: &(usize, &PlannedStep)| !matches!(it.1, PlannedStep::Replay { .. });
+        let made = |step: &(usize, &PlannedStep)| !matches!(step.1, PlannedStep::Replay { .. });
         for (number, step) in program.steps.iter().enumerate().filter(made) {
             let name = jobs::step_name(program, number, step);
             let comm = plan.keep_names.then_some(program.name.as_str());

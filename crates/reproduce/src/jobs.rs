@@ -152,7 +152,7 @@ fn sizes(job: &PlannedJob, line: &mut impl FnMut(&str, &str)) {
         let parts: Vec<String> = sizes.iter().map(|(size, of)| format!("{size}/{of}")).collect();
         parts.join(":")
     };
-    let [read, write] = [&job.read_sizes, &job.write_sizes].map(|it| split(it));
+    let [read, write] = [&job.read_sizes, &job.write_sizes].map(|sizes| split(sizes));
     match (read.is_empty(), write.is_empty()) {
         (false, false) => line("bssplit", &format!("{read},{write}")),
         (false, true) => line("bssplit", &read),
@@ -307,7 +307,7 @@ mod tests {
             "random_distribution=zoned:60/10:40/90",
             "direct=1",
         ] {
-            assert!(text.lines().any(|it| it == line), "{line} in\n{text}");
+            assert!(text.lines().any(|other| other == line), "{line} in\n{text}");
         }
     }
 
@@ -335,7 +335,7 @@ mod tests {
             "size=20971520",
             "file_service_type=roundrobin:1",
         ] {
-            assert!(text.lines().any(|it| it == line), "{line} in\n{text}");
+            assert!(text.lines().any(|other| other == line), "{line} in\n{text}");
         }
         assert_eq!(many.bytes(), 20 << 20);
     }

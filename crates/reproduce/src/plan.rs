@@ -313,10 +313,14 @@ impl LoadPlan {
 
     /// Whether it uses a device itself, and whether it uses files, on the disk of this index.
     pub fn uses(&self, disk: usize) -> (bool, bool) {
-        let jobs =
-            || self.programs.iter().flat_map(|program| &program.jobs).filter(|it| it.disk == disk);
+        let jobs = || {
+            self.programs.iter().flat_map(|program| &program.jobs).filter(|job| job.disk == disk)
+        };
         let steps = || {
-            self.programs.iter().flat_map(|program| &program.steps).filter(|it| it.disk() == disk)
+            self.programs
+                .iter()
+                .flat_map(|program| &program.steps)
+                .filter(|step| step.disk() == disk)
         };
         let files = jobs().any(|job| !job.raw) || steps().any(|step| !step.is_raw());
         (jobs().any(|job| job.raw) || steps().any(PlannedStep::is_raw), files)

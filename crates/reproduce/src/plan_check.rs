@@ -182,20 +182,23 @@ mod tests {
     fn nothing_of_a_plan_becomes_a_command_or_a_path_elsewhere() {
         type Change = fn(&mut LoadPlan);
         let changes: [(Change, &str); 14] = [
-            (|it| it.programs[0].name = "a\nexec_prerun=reboot".to_owned(), "a program's name"),
-            (|it| it.programs[0].name = "../../etc/cron.d/x".to_owned(), "a program's name"),
-            (|it| it.programs[0].name = String::new(), "a program's name"),
-            (|it| it.programs[0].jobs[0].name = "x]\n[y".to_owned(), "a job's name"),
-            (|it| it.programs[0].jobs[0].path = Some("/etc/passwd".to_owned()), "path"),
-            (|it| it.programs[0].jobs[0].path = Some("a/../../b".to_owned()), "path"),
-            (|it| it.programs[0].jobs[0].path = Some("a:${HOME}".to_owned()), "path"),
-            (|it| it.programs[0].jobs[0].disk = 7, "no disk 7"),
-            (|it| it.programs[0].jobs[0].think_us = f64::NAN, "a pause"),
-            (|it| it.programs[0].jobs[0].threads = u32::MAX, "threads"),
-            (|it| _ = it.settings.insert("kernel/core_pattern".into(), "|x".into()), "settings"),
-            (|it| _ = it.settings.insert("/etc/passwd".into(), "x".into()), "settings"),
-            (|it| _ = it.disks[0].settings.insert("../x".into(), "1".into()), "settings"),
-            (|it| it.disks[0].file_system = Some("ext4 -F /dev/sda".to_owned()), "file system"),
+            (|plan| plan.programs[0].name = "a\nexec_prerun=reboot".to_owned(), "a program's name"),
+            (|plan| plan.programs[0].name = "../../etc/cron.d/x".to_owned(), "a program's name"),
+            (|plan| plan.programs[0].name = String::new(), "a program's name"),
+            (|plan| plan.programs[0].jobs[0].name = "x]\n[y".to_owned(), "a job's name"),
+            (|plan| plan.programs[0].jobs[0].path = Some("/etc/passwd".to_owned()), "path"),
+            (|plan| plan.programs[0].jobs[0].path = Some("a/../../b".to_owned()), "path"),
+            (|plan| plan.programs[0].jobs[0].path = Some("a:${HOME}".to_owned()), "path"),
+            (|plan| plan.programs[0].jobs[0].disk = 7, "no disk 7"),
+            (|plan| plan.programs[0].jobs[0].think_us = f64::NAN, "a pause"),
+            (|plan| plan.programs[0].jobs[0].threads = u32::MAX, "threads"),
+            (
+                |plan| _ = plan.settings.insert("kernel/core_pattern".into(), "|x".into()),
+                "settings",
+            ),
+            (|plan| _ = plan.settings.insert("/etc/passwd".into(), "x".into()), "settings"),
+            (|plan| _ = plan.disks[0].settings.insert("../x".into(), "1".into()), "settings"),
+            (|plan| plan.disks[0].file_system = Some("ext4 -F /dev/sda".to_owned()), "file system"),
         ];
         for (change, said) in changes {
             let found = defect(&plan(change)).unwrap_or_default();
@@ -208,7 +211,7 @@ mod tests {
             threads: 1,
             think_us: 0.0,
         };
-        let found = defect(&plan(|it| it.programs[0].steps.push(step))).unwrap();
+        let found = defect(&plan(|plan| plan.programs[0].steps.push(step))).unwrap();
         assert!(found.contains("directories"), "{found}");
     }
 }

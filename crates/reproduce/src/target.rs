@@ -214,10 +214,10 @@ fn user_of(device: u64, disk: &str) -> Result<Option<String>> {
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
     let own = fs::canonicalize(format!("/sys/dev/block/{major}:{minor}"))
         .context(|| format!("find {disk}"))?;
-    let is_whole = fs::canonicalize(&base).is_ok_and(|it| it == own);
+    let is_whole = fs::canonicalize(&base).is_ok_and(|path| path == own);
     let mut places = vec![own.clone()];
     if is_whole {
-        let parts = fs::read_dir(&own).into_iter().flatten().flatten().map(|it| it.path());
+        let parts = fs::read_dir(&own).into_iter().flatten().flatten().map(|entry| entry.path());
         places.extend(parts.filter(|path| path.join("partition").exists()));
     }
     let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
@@ -227,7 +227,7 @@ fn user_of(device: u64, disk: &str) -> Result<Option<String>> {
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let node = format!("/dev/{name}");
         let is_mounted = mounts.lines().any(|line| {
-            let source = line.split_once(" - ").and_then(|it| it.1.split(' ').nth(1));
+            let source = line.split_once(" - ").and_then(|parts| parts.1.split(' ').nth(1));
             line.split(' ').nth(2) == Some(number.trim()) || source == Some(node.as_str())
         });
         if is_mounted {

@@ -148,7 +148,7 @@ impl Undo {
 
     fn note(&self, change: NotedChange, what: &Path, value: &str) -> Result<()> {
         let action = || format!("write {}", self.folder().join(JOURNAL).display());
-        let text = what.to_str().filter(|it| !it.contains(['\t', '\n']));
+        let text = what.to_str().filter(|text| !text.contains(['\t', '\n']));
         let Some(text) = text else {
             let cause = "it cannot be noted: it contains a tab, a newline or broken characters";
             return Err(ReproduceError::new(format!("use {}", what.display()), cause));
@@ -280,7 +280,7 @@ fn give_back(folder: &Path) -> usize {
         let mut words = line.splitn(3, '\t');
         let (Some(word), Some(path)) = (words.next(), words.next()) else { continue };
         let value = words.next().unwrap_or_default();
-        let Some(change) = NotedChange::ALL.into_iter().find(|it| it.word() == word) else {
+        let Some(change) = NotedChange::ALL.into_iter().find(|change| change.word() == word) else {
             continue;
         };
         match undone(change, Path::new(path), value) {
@@ -376,8 +376,9 @@ fn is_empty(path: &Path) -> bool {
 }
 
 fn is_mount_point(path: &Path) -> bool {
-    let above = path.parent().and_then(|parent| fs::metadata(parent).ok()).map(|it| it.dev());
-    let own = fs::symlink_metadata(path).ok().map(|it| it.dev());
+    let above =
+        path.parent().and_then(|parent| fs::metadata(parent).ok()).map(|metadata| metadata.dev());
+    let own = fs::symlink_metadata(path).ok().map(|metadata| metadata.dev());
     own.is_some() && own != above
 }
 

@@ -173,7 +173,7 @@ fn disks(source: &PlanSource<'_>) -> (Vec<PlannedDisk>, Vec<String>) {
         .map(|name| source.names.get(name))
         .collect();
     let own = |device: &&iowhy_core::analysis::summary::DeviceSummary| {
-        let all: u64 = device.directions.0.iter().map(|it| it.requests).sum();
+        let all: u64 = device.directions.0.iter().map(|direction| direction.requests).sum();
         used.contains(device.device.as_str()) && device.lower_requests * 2 <= all
     };
     let shown: Vec<String> =
@@ -341,7 +341,7 @@ fn fill(
 /// Jobs under names that others do not have: fio keeps their files by name.
 fn unique(mut jobs: Vec<PlannedJob>, known: &[PlannedJob]) -> Vec<PlannedJob> {
     for job in &mut jobs {
-        if known.iter().any(|it| it.name == job.name) {
+        if known.iter().any(|known| known.name == job.name) {
             job.name = format!("{}-{}", job.name, known.len() + 1);
         }
     }
@@ -422,7 +422,7 @@ fn limits(source: &PlanSource<'_>, name: Name, disks: &[String], program: &mut P
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || it.path == "/")
     };
     for group in environment.cgroups.iter().filter(above) {
-        let memory = group.memory_limit().map(|it| it.1);
+        let memory = group.memory_limit().map(|limit| limit.1);
         program.memory_bytes = [program.memory_bytes, memory].into_iter().flatten().min();
         for (number, limit) in group.io_limits() {
             let device =
@@ -436,7 +436,7 @@ fn limits(source: &PlanSource<'_>, name: Name, disks: &[String], program: &mut P
 /// Removes disks that no job uses; indices follow.
 fn drop_unused_disks(plan: &mut LoadPlan) {
     let used: Vec<bool> = (0..plan.disks.len()).map(|at| plan.uses(at) != (false, false)).collect();
-    let place = |at: usize| used.iter().take(at).filter(|it| **it).count();
+    let place = |at: usize| used.iter().take(at).filter(|is_used| **is_used).count();
     for program in &mut plan.programs {
         program.jobs.iter_mut().for_each(|job| job.disk = place(job.disk));
         program.steps.iter_mut().for_each(|step| step.move_to(place(step.disk())));

@@ -37,9 +37,9 @@ pub fn sizes(counts: &FxHashMap<u64, u64>, unit: u64) -> Vec<(u64, u32)> {
     let mut kept: Vec<(u64, f64)> = kept;
     // The rest as one size, so that the mean stays.
     let left: Vec<(u64, f64)> = rest.into_iter().chain(few).collect();
-    let share: f64 = left.iter().map(|it| it.1).sum();
+    let share: f64 = left.iter().map(|part| part.1).sum();
     if share >= 1.0 || kept.is_empty() {
-        let bytes = left.iter().map(|it| it.0 as f64 * it.1).sum::<f64>() / share.max(1e-9);
+        let bytes = left.iter().map(|part| part.0 as f64 * part.1).sum::<f64>() / share.max(1e-9);
         let bytes = if left.is_empty() { mean } else { bytes };
         kept.push(((bytes as u64).max(1).next_multiple_of(unit.max(1)), share));
     }
@@ -52,13 +52,13 @@ fn in_whole_percent(shares: &[(u64, f64)]) -> Vec<(u64, u32)> {
     let mut whole: Vec<(u64, u32)> = Vec::new();
     for (size, share) in shares {
         let percent = (share * 100.0 / sum.max(1e-9)).round() as u32;
-        match whole.iter_mut().find(|it| it.0 == *size) {
+        match whole.iter_mut().find(|part| part.0 == *size) {
             Some(known) => known.1 += percent,
             None => whole.push((*size, percent)),
         }
     }
-    let total: u32 = whole.iter().map(|it| it.1).sum();
-    if let Some(most) = whole.iter_mut().max_by_key(|it| it.1) {
+    let total: u32 = whole.iter().map(|part| part.1).sum();
+    if let Some(most) = whole.iter_mut().max_by_key(|part| part.1) {
         most.1 = (most.1 + 100).saturating_sub(total);
     }
     whole.retain(|whole| whole.1 > 0);
@@ -105,8 +105,8 @@ mod tests {
         assert_eq!(sizes(&of(&[(4096, 70), (8192, 30)]), 512), [(4096, 70), (8192, 30)]);
         let many: Vec<(u64, u64)> = (1..200).map(|at| (at * 512, 1)).collect();
         let split = sizes(&of(&many), 512);
-        assert_eq!(split.iter().map(|it| it.1).sum::<u32>(), 100);
-        let mean: u64 = split.iter().map(|it| it.0 * u64::from(it.1)).sum::<u64>() / 100;
+        assert_eq!(split.iter().map(|part| part.1).sum::<u32>(), 100);
+        let mean: u64 = split.iter().map(|part| part.0 * u64::from(part.1)).sum::<u64>() / 100;
         assert!((45_000..58_000).contains(&mean), "{split:?}: {mean}");
         assert_eq!(sizes(&of(&[]), 512), []);
     }
@@ -118,8 +118,8 @@ mod tests {
         let skewed: Vec<u64> =
             (0..1000).map(|at| if at % 2 == 0 { 0 } else { at * 4096 }).collect();
         let found = zones(&skewed, 1000 * 4096);
-        assert_eq!(found.iter().map(|it| it.0).sum::<u32>(), 100);
-        assert_eq!(found.iter().map(|it| it.1).sum::<u32>(), 100);
+        assert_eq!(found.iter().map(|part| part.0).sum::<u32>(), 100);
+        assert_eq!(found.iter().map(|part| part.1).sum::<u32>(), 100);
         assert!(found[0].0 > 50, "{found:?}");
     }
 }

@@ -112,7 +112,7 @@ pub fn programs(
     let mut texts = Vec::new();
     let mut laid_out: FxHashSet<(usize, String)> = FxHashSet::default();
     for ((program, disk), own) in steps {
-        let number = programs.iter().position(|it| it.0 == program).unwrap_or_else(|| {
+        let number = programs.iter().position(|known| known.0 == program).unwrap_or_else(|| {
             programs.push((program, named(context, programs.len(), tally.text(program))));
             programs.len() - 1
         });

@@ -67,12 +67,12 @@ fn path_of(place: &Path, file: &ReplayFile) -> PathBuf {
 pub fn lay_out(script: &ReplayScript, place: &Path) -> Result<()> {
     for file in &script.files {
         let path = path_of(place, file);
-        if path.metadata().is_ok_and(|it| it.file_type().is_block_device()) {
+        if path.metadata().is_ok_and(|metadata| metadata.file_type().is_block_device()) {
             continue;
         }
         let action = || format!("lay out {}", path.display());
         // Programs share files.
-        if path.metadata().is_ok_and(|it| it.len() >= file.bytes) {
+        if path.metadata().is_ok_and(|metadata| metadata.len() >= file.bytes) {
             continue;
         }
         let made = iowhy_fs::parent(&path)

@@ -158,7 +158,8 @@ impl ReplayScript {
         if end > file.bytes || line.bytes > MOST_BYTES {
             return Err("it is beyond the end of its file");
         }
-        if line.at_us > self.period_us || self.lines.last().is_some_and(|it| it.at_us > line.at_us)
+        if line.at_us > self.period_us
+            || self.lines.last().is_some_and(|last| last.at_us > line.at_us)
         {
             return Err("its time is before that of the line above, or after the period");
         }

@@ -88,7 +88,7 @@ impl ReplayTally {
         names: &Names,
         environment: &Environment,
     ) {
-        let submitter = request.process.map_or("", |it| names.get(it));
+        let submitter = request.process.map_or("", |name| names.get(name));
         if submitter == "iowhy" {
             return;
         }
@@ -132,7 +132,7 @@ impl ReplayTally {
         before: u64,
         names: &Names,
     ) -> SequencedRequest {
-        let owner = part.owner.map(|owner| names.get(owner)).filter(|it| is_program(it));
+        let owner = part.owner.map(|owner| names.get(owner)).filter(|name| is_program(name));
         let program = owner.map_or(whole.program, |owner| self.number(owner));
         let bytes = u32::try_from(part.bytes).unwrap_or(u32::MAX);
         let placed = part.file.zip(part.file_offset);
@@ -191,7 +191,7 @@ impl ReplayTally {
             format!("only the first {MOST} requests are replayed: {} more are not", self.refused);
         let other = format!("{} discards and the like are not replayed", self.other);
         let all = [(self.thinned, thinned), (self.refused, refused), (self.other, other)];
-        all.into_iter().filter(|it| it.0 > 0).map(|it| it.1).collect()
+        all.into_iter().filter(|note| note.0 > 0).map(|note| note.1).collect()
     }
 }
 

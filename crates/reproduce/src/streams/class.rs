@@ -47,8 +47,12 @@ impl FileClass {
     fn parts(&self) -> Vec<String> {
         let readable =
             |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
-        let mut parts: Vec<String> =
-            self.pattern.rsplit('/').take(2).map(|it| it.chars().map(readable).collect()).collect();
+        let mut parts: Vec<String> = self
+            .pattern
+            .rsplit('/')
+            .take(2)
+            .map(|part| part.chars().map(readable).collect())
+            .collect();
         parts.reverse();
         parts
     }

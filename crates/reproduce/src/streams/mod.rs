@@ -120,8 +120,8 @@ impl LoadStreams {
                 let same = other.program == key.program && other.device == key.device;
                 same && other.class != device && !stream.only_waits()
             });
-            let most = siblings.max_by_key(|(other, it)| (it.moved_bytes(), **other));
-            let Some(most) = most.map(|it| *it.0) else { continue };
+            let most = siblings.max_by_key(|(other, stream)| (stream.moved_bytes(), **other));
+            let Some(most) = most.map(|sibling| *sibling.0) else { continue };
             let waits = self.streams.remove(&key).unwrap_or_default();
             if let Some(stream) = self.streams.get_mut(&most) {
                 stream.join_waits(waits);
@@ -226,7 +226,9 @@ impl LoadStreams {
 
     fn calls(&mut self, file: &FileActivity, names: &Names) {
         self.has_calls = true;
-        let Some(program) = file.process.filter(|it| is_program(names.get(*it))) else { return };
+        let Some(program) = file.process.filter(|process| is_program(names.get(*process))) else {
+            return;
+        };
         self.note_process(program, Some(file.pid).filter(|pid| *pid > 0));
         let on_names = self.names.entry(program).or_default();
         on_names.stats += file.stats;
@@ -297,8 +299,8 @@ pub(crate) fn is_program(name: &str) -> bool {
     let is_numbered =
         |rest: &str| rest.chars().next().is_none_or(|character| character.is_ascii_digit());
     !name.is_empty()
-        && !kernel.iter().any(|it| match name.strip_prefix(it) {
-            Some(rest) => it.ends_with('/') || *it == "iowhy" || is_numbered(rest),
+        && !kernel.iter().any(|prefix| match name.strip_prefix(prefix) {
+            Some(rest) => prefix.ends_with('/') || *prefix == "iowhy" || is_numbered(rest),
             None => false,
         })
 }

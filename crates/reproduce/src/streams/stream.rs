@@ -260,7 +260,7 @@ impl LoadStream {
     /// The most files that were created in one of several folders; the first and the last are seen
     /// in part.
     pub fn most_in_folder(&self) -> Option<u64> {
-        let most = self.created_in.values().map(|it| it.files).max();
+        let most = self.created_in.values().map(|created| created.files).max();
         most.filter(|_| self.created_in.len() > 1)
     }
 
