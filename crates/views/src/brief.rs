@@ -193,11 +193,11 @@ impl BriefLimits {
         let paths = summary.code_paths.table.rows.iter().take(self.rows);
         let path = |row: &UsedRow<CodePathRow>| BriefCodePath {
             origin: row.subject.origin.word(),
-            process: row.subject.process.as_deref().map(|it| self.short(it)),
+            process: row.subject.process.as_deref().map(|name| self.short(name)),
             time_share: row.usage.time_share,
             frames: frames::that_matter(&row.subject)
                 .into_iter()
-                .map(|it| self.short(it))
+                .map(|frame| self.short(frame))
                 .collect(),
         };
         paths.map(path).collect()

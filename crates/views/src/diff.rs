@@ -227,7 +227,8 @@ fn only(which: SideName, side: &WatchedSide, screen: &mut Screen) {
         screen.prose(&text, 2, Paint::Plain);
     }
     if !side.unpaired.is_empty() {
-        let names: Vec<_> = side.unpaired.iter().map(|it| escape(it, screen.style)).collect();
+        let names: Vec<_> =
+            side.unpaired.iter().map(|device| escape(device, screen.style)).collect();
         let text = format!("compared with none, of {}: {}", which.word(), names.join(" "));
         screen.prose(&text, 2, Paint::Faint);
     }
@@ -292,7 +293,7 @@ fn from_issue(group: &TimeGroup) -> &'static str {
 
 /// `sda`, or `sda/sdb`.
 fn devices(devices: &[String; 2], style: &Style) -> String {
-    let [a, b] = [&devices[0], &devices[1]].map(|it| escape(it, style));
+    let [a, b] = [&devices[0], &devices[1]].map(|device| escape(device, style));
     if a == b { a.into_owned() } else { format!("{a}/{b}") }
 }
 
@@ -337,7 +338,7 @@ fn environment(comparison: &Comparison, screen: &mut Screen) {
     let heading = screen.style.paint("ENVIRONMENT", Paint::Heading);
     screen.line(&heading);
     let (telling, others): (Vec<_>, Vec<_>) =
-        comparison.environment.iter().partition(|it| it.explains);
+        comparison.environment.iter().partition(|difference| difference.explains);
     for difference in &telling {
         let words: Vec<String> =
             difference.can_explain.iter().map(|word| shown_part(word)).collect();

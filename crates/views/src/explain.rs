@@ -90,11 +90,11 @@ impl CausePage<'_> {
         };
         let is_unknown =
             |judged_cause: &JudgedCause| matches!(judged_cause, JudgedCause::Unknown(_));
-        let found = all.iter().filter(|it| is_found(&verdict(it))).copied().collect();
-        let unknown = all.iter().filter(|it| is_unknown(&verdict(it))).copied().collect();
+        let found = all.iter().filter(|cause| is_found(&verdict(cause))).copied().collect();
+        let unknown = all.iter().filter(|cause| is_unknown(&verdict(cause))).copied().collect();
         self.listed("FOUND", found, seen.diagnosis);
         self.listed("NOT JUDGED", unknown, seen.diagnosis);
-        let clear = all.iter().filter(|it| matches!(verdict(it), JudgedCause::Clear));
+        let clear = all.iter().filter(|cause| matches!(verdict(cause), JudgedCause::Clear));
         let clear: Vec<&str> = clear.map(|clear| clear.cause).collect();
         if !clear.is_empty() {
             self.heading("NOT DETECTED");
@@ -128,7 +128,7 @@ fn judged<'a>(diagnosis: &'a Diagnosis, cause: &str) -> JudgedCause<'a> {
     let mut findings = diagnosis.findings.iter();
     let symptom = findings
         .find(|finding| finding.symptoms.contains(&cause) || finding.bottlenecks.contains(&cause));
-    let missing = diagnosis.not_judged.iter().find(|it| it.cause == cause);
+    let missing = diagnosis.not_judged.iter().find(|missing| missing.cause == cause);
     match (found, symptom, missing) {
         (Some(found), ..) => JudgedCause::Found(found),
         (_, Some(cause), _) => JudgedCause::Symptom(cause),
@@ -206,7 +206,7 @@ impl<'a> CauseJson<'a> {
                 Some(JudgedCause::Unknown(missing)) => Some(missing.reason.as_str()),
                 _ => None,
             },
-            findings: diagnosis.map(|it| it.findings.iter().filter(own).collect()),
+            findings: diagnosis.map(|diagnosis| diagnosis.findings.iter().filter(own).collect()),
         }
     }
 }

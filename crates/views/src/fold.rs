@@ -65,7 +65,7 @@ fn end_of_piece(text: &str, whole: &[String]) -> usize {
     let mut at = 0;
     while at < text.len() {
         let rest = &text.as_bytes()[at..];
-        let kept = whole.iter().find(|it| !it.is_empty() && rest.starts_with(it.as_bytes()));
+        let kept = whole.iter().find(|text| !text.is_empty() && rest.starts_with(text.as_bytes()));
         at += match (kept, rest[0]) {
             (Some(kept), _) => kept.len(),
             (None, b' ') if !is_before_unit(text, at) => return at,
@@ -111,7 +111,7 @@ fn lines<'a>(
         // A word may be as long as a file, so its rest is not measured.
         let end = |piece| if whole { usize::MAX } else { break_at(piece, columns) };
         while let Some((line, rest)) =
-            piece.split_at_checked(end(piece)).filter(|it| !it.1.is_empty())
+            piece.split_at_checked(end(piece)).filter(|parts| !parts.1.is_empty())
         {
             lines.push(line.to_owned());
             piece = rest;

@@ -100,22 +100,24 @@ fn metrics(devices: &[DeviceSummary], span: &WatchSpan) -> Vec<Value> {
     };
     vec![
         json!({"name": "iowhy.device.busy", "unit": "1", "description": SHARE, "gauge": {
-            "dataPoints": each(&|it| Some(gauge(it.util_share?, named(it, None))))}}),
+            "dataPoints": each(&|device| Some(gauge(device.util_share?, named(device, None))))}}),
         json!({"name": "iowhy.device.in_flight", "unit": "{request}", "gauge": {
-            "dataPoints": each(&|it| Some(gauge(it.in_flight_mean, named(it, None))))}}),
+        "dataPoints": each(&|device| {
+            Some(gauge(device.in_flight_mean, named(device, None)))
+        })}}),
         sum(
             "iowhy.device.requests",
             "{request}",
-            by_direction(&|it, attributes| Some(count(it.requests, attributes))),
+            by_direction(&|figures, attributes| Some(count(figures.requests, attributes))),
         ),
         sum(
             "iowhy.device.bytes",
             "By",
-            by_direction(&|it, attributes| Some(count(it.bytes, attributes))),
+            by_direction(&|figures, attributes| Some(count(figures.bytes, attributes))),
         ),
         json!({"name": "iowhy.device.request.time", "unit": "s", "description": ISSUED,
-        "summary": {"dataPoints": by_direction(&|it, attributes| {
-            Some(quantiles(&it.intervals[Interval::D2c]?, span, attributes))
+        "summary": {"dataPoints": by_direction(&|figures, attributes| {
+            Some(quantiles(&figures.intervals[Interval::D2c]?, span, attributes))
         })}}),
     ]
 }

@@ -89,21 +89,25 @@ pub const STAGES: Definition<StageLine> = Definition {
             count.unwrap_or_default().into()
         }),
         number("min", "time", 4, "the shortest", |row, style| {
-            time(row, style, |it| Some(it.min_ns as f64))
+            time(row, style, |figures| Some(figures.min_ns as f64))
         }),
-        number("avg", "time", 1, "the mean", |row, style| time(row, style, |it| Some(it.mean_ns))),
-        number("p50", "time", 0, "median", |row, style| time(row, style, |it| whole(it.p50_ns))),
+        number("avg", "time", 1, "the mean", |row, style| {
+            time(row, style, |figures| Some(figures.mean_ns))
+        }),
+        number("p50", "time", 0, "median", |row, style| {
+            time(row, style, |figures| whole(figures.p50_ns))
+        }),
         number("p90", "time", 3, "90th percentile", |row, style| {
-            time(row, style, |it| whole(it.p90_ns))
+            time(row, style, |figures| whole(figures.p90_ns))
         }),
         number("p99", "time", 0, "99th percentile", |row, style| {
-            time(row, style, |it| whole(it.p99_ns))
+            time(row, style, |figures| whole(figures.p99_ns))
         }),
         number("p99.9", "time", 2, "99.9th percentile", |row, style| {
-            time(row, style, |it| whole(it.p999_ns))
+            time(row, style, |figures| whole(figures.p999_ns))
         }),
         number("max", "time", 0, "the longest", |row, style| {
-            time(row, style, |it| Some(it.max_ns as f64))
+            time(row, style, |figures| Some(figures.max_ns as f64))
         }),
     ],
 };
@@ -263,16 +267,16 @@ pub const PERIODS: Definition<DeviceFigures> = Definition {
             |row, _| human::percent(row.active.time_share).into(),
         ),
         number("plugs", "periods", 0, "periods in which it was plugged", |row, _| {
-            plugged(row, |it| human::count(it.periods))
+            plugged(row, |plugs| human::count(plugs.periods))
         }),
         number("by timer", "periods", 4, "of these ended by a timer or the scheduler", |row, _| {
-            plugged(row, |it| human::count(it.by_timer))
+            plugged(row, |plugs| human::count(plugs.by_timer))
         }),
         number("%plugged", "%", 2, "their share of the same time", |row, _| {
-            plugged(row, |it| human::percent(it.time_share))
+            plugged(row, |plugs| human::percent(plugs.time_share))
         }),
         number("I/Os each", "requests", 3, "requests released at the end of each", |row, _| {
-            plugged(row, |it| it.mean_requests.map_or_else(|| "-".to_owned(), human::rate))
+            plugged(row, |plugs| plugs.mean_requests.map_or_else(|| "-".to_owned(), human::rate))
         }),
     ],
 };
@@ -321,7 +325,12 @@ fn stage_rows(stages: &StagesSummary, style: &Style) -> Vec<StageLine> {
     };
     let mut rows = group("all devices".to_owned(), &stages.stages);
     if stages.devices.len() > 1 {
-        rows.extend(stages.devices.iter().flat_map(|it| group(device(it, style), &it.stages)));
+        rows.extend(
+            stages
+                .devices
+                .iter()
+                .flat_map(|figures| group(device(figures, style), &figures.stages)),
+        );
     }
     rows
 }

@@ -76,40 +76,40 @@ fn share(sums: &CellSums, stage: usize) -> u64 {
 /// The columns of single requests. Times are microseconds; a time that is not known is 0, others
 /// are one more.
 const POINTS: &[Definition<ChosenRequest>] = &[
-    ("start_us", Delta, |it| it.start_ns / 1_000),
-    ("time_us", Plain, |it| it.time_ns.map_or(0, |time| time / 1_000 + 1)),
-    ("device", Plain, |it| it.device.into()),
-    ("owner", Plain, |it| it.owner.into()),
-    ("file", Plain, |it| it.file.into()),
-    ("kind", Plain, |it| it.kind.into()),
-    ("bytes", Plain, |it| it.bytes),
-    ("sector", Delta, |it| it.offset / 512),
-    ("file_page", Delta, |it| it.file_offset.map_or(0, |offset| offset / 4_096 + 1)),
-    ("pid", Delta, |it| it.pid.into()),
-    ("cpu", Plain, |it| it.cpu.into()),
-    ("d2c_us", Plain, |it| it.stages[4] / 1_000),
-    ("stands_for_100ths", Plain, |it| (it.stands_for * 100.0).round() as u64),
+    ("start_us", Delta, |request| request.start_ns / 1_000),
+    ("time_us", Plain, |request| request.time_ns.map_or(0, |time| time / 1_000 + 1)),
+    ("device", Plain, |request| request.device.into()),
+    ("owner", Plain, |request| request.owner.into()),
+    ("file", Plain, |request| request.file.into()),
+    ("kind", Plain, |request| request.kind.into()),
+    ("bytes", Plain, |request| request.bytes),
+    ("sector", Delta, |request| request.offset / 512),
+    ("file_page", Delta, |request| request.file_offset.map_or(0, |offset| offset / 4_096 + 1)),
+    ("pid", Delta, |request| request.pid.into()),
+    ("cpu", Plain, |request| request.cpu.into()),
+    ("d2c_us", Plain, |request| request.stages[4] / 1_000),
+    ("stands_for_100ths", Plain, |request| (request.stands_for * 100.0).round() as u64),
 ];
 
 /// The columns of the kernel's counts: `operation` is a position among reads, writes, flushes,
 /// discards and others, `lower` is 1 for requests that serve another device or request.
 const COUNTED: &[Definition<CountedCell>] = &[
-    ("column", Delta, |it| it.column.into()),
-    ("device", Plain, |it| it.device.into()),
-    ("operation", Plain, |it| it.direction as u64),
-    ("lower", Plain, |it| u64::from(it.layer != ChartLayer::Top)),
-    ("count", Plain, |it| it.count),
-    ("bytes", Plain, |it| it.bytes),
+    ("column", Delta, |cell| cell.column.into()),
+    ("device", Plain, |cell| cell.device.into()),
+    ("operation", Plain, |cell| cell.direction as u64),
+    ("lower", Plain, |cell| u64::from(cell.layer != ChartLayer::Top)),
+    ("count", Plain, |cell| cell.count),
+    ("bytes", Plain, |cell| cell.bytes),
 ];
 
 const LEAVES: &[Definition<FlameLeaf>] = &[
-    ("node", Delta, |it| it.node.into()),
-    ("device", Plain, |it| it.device.into()),
-    ("owner", Plain, |it| it.owner.into()),
-    ("file", Plain, |it| it.file.into()),
-    ("kind", Plain, |it| it.kind.into()),
-    ("column", Delta, |it| it.column.into()),
-    ("time_ns", Plain, |it| it.time_ns),
+    ("node", Delta, |leaf| leaf.node.into()),
+    ("device", Plain, |leaf| leaf.device.into()),
+    ("owner", Plain, |leaf| leaf.owner.into()),
+    ("file", Plain, |leaf| leaf.file.into()),
+    ("kind", Plain, |leaf| leaf.kind.into()),
+    ("column", Delta, |leaf| leaf.column.into()),
+    ("time_ns", Plain, |leaf| leaf.time_ns),
 ];
 
 /// The data of one watch, or of two that are compared.
@@ -175,7 +175,8 @@ fn side(name: Option<&str>, page: &PageInput<'_>, writer: &mut ColumnWriter) -> 
     tables.insert(order[5], writer.table(&charts.blocked_flames.leaves, LEAVES));
     tables.insert(order[6], writer.table(&charts.request_flames.leaves, LEAVES));
     tables.insert(order[7], writer.table(&charts.counted, COUNTED));
-    let classes: Vec<_> = WaitClass::ALL.iter().map(|it| (it.word(), it.phrase())).collect();
+    let classes: Vec<_> =
+        WaitClass::ALL.iter().map(|class| (class.word(), class.phrase())).collect();
     let is_timed = environment.realtime_offset_ns != 0;
     let start = i128::from(charts.start_ns) + i128::from(environment.realtime_offset_ns);
     json!({
@@ -208,12 +209,13 @@ fn side(name: Option<&str>, page: &PageInput<'_>, writer: &mut ColumnWriter) -> 
 }
 
 fn flames(tree: &FlameTree, texts: &PageTexts<'_>) -> Value {
-    let text = |it: &_| texts.of(it);
+    let text = |name: &_| texts.of(name);
     json!({
         "time_ns": tree.time_ns,
         "every": tree.every,
         "by_file": tree.by_file,
-        "parents": tree.nodes.iter().map(|it| it.parent.map_or(0, |at| at + 1)).collect::<Vec<_>>(),
+        "parents":
+            tree.nodes.iter().map(|node| node.parent.map_or(0, |at| at + 1)).collect::<Vec<_>>(),
         "kernel": tree.nodes.iter().map(|node| u8::from(node.kernel)).collect::<Vec<_>>(),
         "texts": tree.nodes.iter().map(|node| text(&node.text)).collect::<Vec<_>>(),
     })
@@ -306,7 +308,7 @@ fn matrix(blame: &BlameSummary, texts: &PageTexts<'_>) -> Value {
     json!({
         "waiters": rows.iter().map(|row| &row.0).collect::<Vec<_>>(),
         "waited_ns": rows.iter().map(|row| row.1).collect::<Vec<_>>(),
-        "culprits": order.iter().map(|it| &it.0).collect::<Vec<_>>(),
+        "culprits": order.iter().map(|culprit| &culprit.0).collect::<Vec<_>>(),
         "times_ns": rows.iter().map(times).collect::<Vec<_>>(),
     })
 }

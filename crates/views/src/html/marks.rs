@@ -57,8 +57,8 @@ fn mark(kind: &str, at_s: f64, text: &str) -> Value {
 /// Returns the levels of thinning that differ from the level before.
 fn levels(thinning: &[Thinning]) -> impl Iterator<Item = &Thinning> {
     let mut before = (1, 1, true);
-    thinning.iter().filter(move |it| {
-        let now = (it.requests_one_in, it.waits_one_in, it.calls);
+    thinning.iter().filter(move |thinning| {
+        let now = (thinning.requests_one_in, thinning.waits_one_in, thinning.calls);
         std::mem::replace(&mut before, now) != now
     })
 }
@@ -80,8 +80,9 @@ pub(super) fn limits(texts: &PageTexts<'_>) -> Vec<Value> {
     let mut found: Vec<(&str, &Level)> = Vec::new();
     for change in changes.iter().take(MOST_CHANGES) {
         for level in [&change.before, &change.after] {
-            let is_new = !found.iter().any(|(device, it)| {
-                *device == change.device && (it.from_ns, it.to_ns) == (level.from_ns, level.to_ns)
+            let is_new = !found.iter().any(|(device, known)| {
+                *device == change.device
+                    && (known.from_ns, known.to_ns) == (level.from_ns, level.to_ns)
             });
             if level.flat_at.is_some() && is_new {
                 found.push((&change.device, level));

@@ -105,7 +105,7 @@ pub(super) fn environment(summary: &Summary, style: &Style) -> Markup {
         ),
         (
             "Memory of iowhy",
-            none_if_zero(environment.cost.memory_bytes, |it| human::bytes(it as f64)),
+            none_if_zero(environment.cost.memory_bytes, |bytes| human::bytes(bytes as f64)),
         ),
     ];
     html! {
@@ -227,7 +227,8 @@ pub(super) fn commands(page: &PageInput<'_>, style: &Style) -> Markup {
             table {
                 thead { tr { th scope="col" { "Command" } th scope="col" { "Shows" } } }
                 tbody { @for (command, shows) in VIEWS {
-                    @let text = source.map_or((*command).to_owned(), |it| of_source(command, it));
+                    @let text =
+                        source.map_or((*command).to_owned(), |source| of_source(command, source));
                     tr { td { code { (escape(&text, style)) } } td { (shows) } }
                 } }
             }

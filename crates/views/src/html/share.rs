@@ -102,7 +102,8 @@ fn latencies(page: &PageInput<'_>, style: &Style) -> Markup {
             @for direction in [Direction::Read, Direction::Write] {
                 @let buckets = histogram(device, direction);
                 @if let (Some(first), Some(last)) = (buckets.first(), buckets.last()) {
-                    @let values: Vec<f64> = buckets.iter().map(|it| it.requests as f64).collect();
+                    @let values: Vec<f64> =
+                        buckets.iter().map(|bucket| bucket.requests as f64).collect();
                     @let most = values.iter().copied().fold(0.0, f64::max);
                     @let name = escape(&device.device, style);
                     @let title = format!("Time of {}s of {name}, requests by latency",

@@ -235,7 +235,9 @@ fn the_policy_allows_the_pages_own_script_alone() {
     assert!(policy.starts_with("default-src 'none'; script-src 'sha256-"), "{policy}");
     for directive in policy.split(';') {
         let mut sources = directive.split_whitespace().skip(1);
-        let own = |it: &str| it == "'none'" || it == "data:" || it.starts_with("'sha256-");
+        let own = |source: &str| {
+            source == "'none'" || source == "data:" || source.starts_with("'sha256-")
+        };
         assert!(sources.all(own), "{directive}");
     }
     assert!(!text.contains(" style=\"") && !text.contains(" onclick"));
@@ -297,6 +299,6 @@ fn a_page_for_a_ticket_is_small_and_even() {
     let heights: Vec<f64> = heights.map(|height| -height.parse::<f64>().unwrap()).collect();
     let inner = &heights[1..heights.len() - 1];
     let (least, most) =
-        inner.iter().fold((f64::MAX, 0.0_f64), |(a, b), it| (a.min(*it), b.max(*it)));
+        inner.iter().fold((f64::MAX, 0.0_f64), |(a, b), value| (a.min(*value), b.max(*value)));
     assert!(heights.len() > 100 && most / least < 1.2, "{least} to {most}");
 }

@@ -21,25 +21,29 @@ pub const MEMORY: Definition<PageCache> = Definition {
     sentence: "Memory at the end of the interval; dirty and writeback are the maximum of all \
                samples in it.",
     columns: &[
-        number("free", "bytes", 2, "unused memory", |it, _| bytes(it.free_bytes)),
+        number("free", "bytes", 2, "unused memory", |cache, _| bytes(cache.free_bytes)),
         number(
             "available",
             "bytes",
             1,
             "memory available to programs without swapping",
-            |it, _| bytes(it.available_bytes),
+            |cache, _| bytes(cache.available_bytes),
         ),
-        number("cache", "bytes", 0, "the page cache of files, without shared memory", |it, _| {
-            bytes(it.cached_bytes)
+        number(
+            "cache",
+            "bytes",
+            0,
+            "the page cache of files, without shared memory",
+            |cache, _| bytes(cache.cached_bytes),
+        ),
+        number("buffers", "bytes", 3, "the page cache of block devices: metadata", |cache, _| {
+            bytes(cache.buffers_bytes)
         }),
-        number("buffers", "bytes", 3, "the page cache of block devices: metadata", |it, _| {
-            bytes(it.buffers_bytes)
+        number("dirty", "bytes", 0, "modified pages that have not been written", |cache, _| {
+            bytes(cache.dirty_bytes)
         }),
-        number("dirty", "bytes", 0, "modified pages that have not been written", |it, _| {
-            bytes(it.dirty_bytes)
-        }),
-        number("writeback", "bytes", 0, "pages that are being written", |it, _| {
-            bytes(it.writeback_bytes)
+        number("writeback", "bytes", 0, "pages that are being written", |cache, _| {
+            bytes(cache.writeback_bytes)
         }),
         explained(
             "dirty pages from which writeback runs, and from which writers are throttled",
@@ -49,7 +53,7 @@ pub const MEMORY: Definition<PageCache> = Definition {
                 0,
                 "dirty pages from which writeback runs in the background, as the kernel computes \
                  it from vm.dirty_background_* and the memory that could be dirtied",
-                |it, _| bytes(it.background_limit_bytes),
+                |cache, _| bytes(cache.background_limit_bytes),
             ),
         ),
         explained(
@@ -60,7 +64,7 @@ pub const MEMORY: Definition<PageCache> = Definition {
                 0,
                 "dirty pages from which writers are throttled, computed in the same way; the \
                  kernel begins to slow writers down half way between the two",
-                |it, _| bytes(it.limit_bytes),
+                |cache, _| bytes(cache.limit_bytes),
             ),
         ),
     ],
@@ -71,11 +75,11 @@ pub const FLOWS: Definition<PageCache> = Definition {
     title: "iowhy cache: flows",
     sentence: "Flows in the interval, per second.",
     columns: &[
-        number("dirtied/s", "bytes/s", 0, "pages made dirty", |it, _| {
-            bytes(it.dirtied_bytes_per_s)
+        number("dirtied/s", "bytes/s", 0, "pages made dirty", |cache, _| {
+            bytes(cache.dirtied_bytes_per_s)
         }),
-        number("written/s", "bytes/s", 0, "dirty pages written", |it, _| {
-            bytes(it.written_bytes_per_s)
+        number("written/s", "bytes/s", 0, "dirty pages written", |cache, _| {
+            bytes(cache.written_bytes_per_s)
         }),
         explained(
             "pages added to and removed from the cache; >=: a lower bound (--page-cache counts \
@@ -86,7 +90,7 @@ pub const FLOWS: Definition<PageCache> = Definition {
                 0,
                 "pages added to the page cache; with >= a lower bound from the kernel's counters \
                  of growth, reclaim and refaults (`--page-cache` counts them)",
-                |it, _| at_least(it.added_bytes_per_s, it),
+                |cache, _| at_least(cache.added_bytes_per_s, cache),
             ),
         ),
         explained(
@@ -98,7 +102,7 @@ pub const FLOWS: Definition<PageCache> = Definition {
                 0,
                 "pages removed from it; with >= only reclaimed pages: those that were truncated, \
                  deleted or dropped on request is not in it (`--page-cache` counts them)",
-                |it, _| at_least(it.removed_bytes_per_s, it),
+                |cache, _| at_least(cache.removed_bytes_per_s, cache),
             ),
         ),
         number(
@@ -106,10 +110,10 @@ pub const FLOWS: Definition<PageCache> = Definition {
             "bytes/s",
             3,
             "growth of the page cache; negative if it shrank",
-            |it, _| signed(it.growth_bytes_per_s),
+            |cache, _| signed(cache.growth_bytes_per_s),
         ),
-        number("reclaim/s", "bytes/s", 2, "file pages reclaimed", |it, _| {
-            bytes(it.reclaimed_bytes_per_s)
+        number("reclaim/s", "bytes/s", 2, "file pages reclaimed", |cache, _| {
+            bytes(cache.reclaimed_bytes_per_s)
         }),
         explained(
             "reclaimed and read again: the cache is too small for the working set",
@@ -119,7 +123,7 @@ pub const FLOWS: Definition<PageCache> = Definition {
                 0,
                 "file pages that were read again soon after they were reclaimed: the page cache is \
                  too small for the working set",
-                |it, _| bytes(it.refaulted_bytes_per_s),
+                |cache, _| bytes(cache.refaulted_bytes_per_s),
             ),
         ),
     ],
@@ -135,12 +139,12 @@ pub const READS: Definition<PageCache> = Definition {
             "bytes/s",
             0,
             "read from devices into the page cache or for it",
-            |it, _| bytes(Some(it.filled_bytes_per_s)),
+            |cache, _| bytes(Some(cache.filled_bytes_per_s)),
         ),
         explained(
             "the part of filled/s that is readahead",
-            number("ahead/s", "bytes/s", 0, "the part of it that is readahead", |it, _| {
-                bytes(Some(it.read_ahead_bytes_per_s))
+            number("ahead/s", "bytes/s", 0, "the part of it that is readahead", |cache, _| {
+                bytes(Some(cache.read_ahead_bytes_per_s))
             }),
         ),
         explained(
@@ -150,7 +154,7 @@ pub const READS: Definition<PageCache> = Definition {
                 "bytes/s",
                 1,
                 "what read calls returned to the processes that caused device reads",
-                |it, _| of_readers(it, it.asked_bytes_per_s, human::bytes),
+                |cache, _| of_readers(cache, cache.asked_bytes_per_s, human::bytes),
             ),
         ),
         explained(
@@ -162,11 +166,11 @@ pub const READS: Definition<PageCache> = Definition {
                 "bytes that read calls returned to the processes that caused device reads, per \
                  byte that devices read for them: above 1, the page cache had the rest; far below \
                  1, readahead reads data that is never used, or the data is read through mmap",
-                |it, _| of_readers(it, it.asked_per_read, human::rate),
+                |cache, _| of_readers(cache, cache.asked_per_read, human::rate),
             ),
         ),
-        number("majflt/s", "1/s", 0, "page faults that needed a read from a device", |it, _| {
-            it.major_faults_per_s.map_or_else(|| "?".to_owned(), human::rate).into()
+        number("majflt/s", "1/s", 0, "page faults that needed a read from a device", |cache, _| {
+            cache.major_faults_per_s.map_or_else(|| "?".to_owned(), human::rate).into()
         }),
     ],
 };

@@ -159,7 +159,7 @@ impl Lines {
             (8, true, true),
         ];
         let mut line = String::new();
-        for (cell, (room, right, _)) in cells.iter().zip(columns).filter(|it| it.1.2) {
+        for (cell, (room, right, _)) in cells.iter().zip(columns).filter(|pair| pair.1.2) {
             let cell = cut(cell, room - 1, &self.style);
             let pad = " ".repeat(room - 1 - width(&cell));
             let (before, after) = if right { (pad.as_str(), "") } else { ("", pad.as_str()) };

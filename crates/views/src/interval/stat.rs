@@ -34,41 +34,49 @@ pub const DEVICES: Definition<DeviceSummary> = Definition {
             legend: "",
             value: |device, style| escape(&device.device, style).into_owned().into(),
         },
-        number("r/s", "1/s", 0, "reads completed per second", |it, _| rate(it, Direction::Read)),
-        number("rkB/s", "KiB/s", 2, KB, |it, _| kilobytes(it, Direction::Read)),
-        number("rrqm/s", "1/s", 8, MERGED, |it, _| merged(it, Direction::Read)),
-        number("%rrqm", "%", 9, MERGED_SHARE, |it, _| merged_share(it, Direction::Read)),
-        explained(
-            AWAIT_LEGEND,
-            number("r_await", "ms", 0, AWAIT, |it, _| wait(it, Direction::Read)),
-        ),
-        number("rareq-sz", "KiB", 6, SIZE, |it, _| size(it, Direction::Read)),
-        number("w/s", "1/s", 0, WRITES, |it, _| rate(it, Direction::Write)),
-        number("wkB/s", "KiB/s", 2, KB, |it, _| kilobytes(it, Direction::Write)),
-        number("wrqm/s", "1/s", 8, MERGED, |it, _| merged(it, Direction::Write)),
-        number("%wrqm", "%", 9, MERGED_SHARE, |it, _| merged_share(it, Direction::Write)),
-        explained(
-            AWAIT_LEGEND,
-            number("w_await", "ms", 0, AWAIT, |it, _| wait(it, Direction::Write)),
-        ),
-        number("wareq-sz", "KiB", 6, SIZE, |it, _| size(it, Direction::Write)),
-        number("d/s", "1/s", 10, "discards completed per second", |it, _| {
-            rate(it, Direction::Discard)
+        number("r/s", "1/s", 0, "reads completed per second", |device, _| {
+            rate(device, Direction::Read)
         }),
-        number("dkB/s", "KiB/s", 11, KB, |it, _| kilobytes(it, Direction::Discard)),
-        number("drqm/s", "1/s", 13, MERGED, |it, _| merged(it, Direction::Discard)),
-        number("%drqm", "%", 13, MERGED_SHARE, |it, _| merged_share(it, Direction::Discard)),
+        number("rkB/s", "KiB/s", 2, KB, |device, _| kilobytes(device, Direction::Read)),
+        number("rrqm/s", "1/s", 8, MERGED, |device, _| merged(device, Direction::Read)),
+        number("%rrqm", "%", 9, MERGED_SHARE, |device, _| merged_share(device, Direction::Read)),
         explained(
             AWAIT_LEGEND,
-            number("d_await", "ms", 11, AWAIT, |it, _| wait(it, Direction::Discard)),
+            number("r_await", "ms", 0, AWAIT, |device, _| wait(device, Direction::Read)),
         ),
-        number("dareq-sz", "KiB", 12, SIZE, |it, _| size(it, Direction::Discard)),
-        number("f/s", "1/s", 4, "cache flushes that the device completed per second", |it, _| {
-            rate(it, Direction::Flush)
+        number("rareq-sz", "KiB", 6, SIZE, |device, _| size(device, Direction::Read)),
+        number("w/s", "1/s", 0, WRITES, |device, _| rate(device, Direction::Write)),
+        number("wkB/s", "KiB/s", 2, KB, |device, _| kilobytes(device, Direction::Write)),
+        number("wrqm/s", "1/s", 8, MERGED, |device, _| merged(device, Direction::Write)),
+        number("%wrqm", "%", 9, MERGED_SHARE, |device, _| merged_share(device, Direction::Write)),
+        explained(
+            AWAIT_LEGEND,
+            number("w_await", "ms", 0, AWAIT, |device, _| wait(device, Direction::Write)),
+        ),
+        number("wareq-sz", "KiB", 6, SIZE, |device, _| size(device, Direction::Write)),
+        number("d/s", "1/s", 10, "discards completed per second", |device, _| {
+            rate(device, Direction::Discard)
+        }),
+        number("dkB/s", "KiB/s", 11, KB, |device, _| kilobytes(device, Direction::Discard)),
+        number("drqm/s", "1/s", 13, MERGED, |device, _| merged(device, Direction::Discard)),
+        number("%drqm", "%", 13, MERGED_SHARE, |device, _| {
+            merged_share(device, Direction::Discard)
         }),
         explained(
             AWAIT_LEGEND,
-            number("f_await", "ms", 5, FLUSH_AWAIT, |it, _| wait(it, Direction::Flush)),
+            number("d_await", "ms", 11, AWAIT, |device, _| wait(device, Direction::Discard)),
+        ),
+        number("dareq-sz", "KiB", 12, SIZE, |device, _| size(device, Direction::Discard)),
+        number(
+            "f/s",
+            "1/s",
+            4,
+            "cache flushes that the device completed per second",
+            |device, _| rate(device, Direction::Flush),
+        ),
+        explained(
+            AWAIT_LEGEND,
+            number("f_await", "ms", 5, FLUSH_AWAIT, |device, _| wait(device, Direction::Flush)),
         ),
         number(
             "aqu-sz",
@@ -76,7 +84,7 @@ pub const DEVICES: Definition<DeviceSummary> = Definition {
             3,
             "mean queue length as in iostat: the time of the requests that completed in the \
              interval, by its length; a request that hangs is not in it",
-            |it, _| it.aqu_sz.map_or_else(|| "?".to_owned(), human::rate).into(),
+            |device, _| device.aqu_sz.map_or_else(|| "?".to_owned(), human::rate).into(),
         ),
         explained(
             "mean number of requests queued or in flight, hung ones included",
@@ -86,7 +94,7 @@ pub const DEVICES: Definition<DeviceSummary> = Definition {
                 1,
                 "mean number of requests queued or in flight, hung ones included: what aqu-sz is \
                  often read as",
-                |it, _| human::rate(it.in_flight_mean).into(),
+                |device, _| human::rate(device.in_flight_mean).into(),
             ),
         ),
         explained(

@@ -35,36 +35,48 @@ pub const DEVICES: Definition<DeviceSummary> = Definition {
             legend: "",
             value: |device, style| escape(&device.device, style).into_owned().into(),
         },
-        number("r/s", "1/s", 0, "reads completed per second", |it, _| rate(it, Direction::Read)),
+        number("r/s", "1/s", 0, "reads completed per second", |device, _| {
+            rate(device, Direction::Read)
+        }),
         number(
             "w/s",
             "1/s",
             0,
             "writes completed per second; as in iostat, a flush request counts as an empty write",
-            |it, _| rate(it, Direction::Write),
+            |device, _| rate(device, Direction::Write),
         ),
-        number("f/s", "1/s", 4, "cache flushes that the device completed per second", |it, _| {
-            rate(it, Direction::Flush)
+        number(
+            "f/s",
+            "1/s",
+            4,
+            "cache flushes that the device completed per second",
+            |device, _| rate(device, Direction::Flush),
+        ),
+        number("d/s", "1/s", 9, "discards completed per second", |device, _| {
+            rate(device, Direction::Discard)
         }),
-        number("d/s", "1/s", 9, "discards completed per second", |it, _| {
-            rate(it, Direction::Discard)
+        number("read/s", "bytes/s", 1, "bytes read per second", |device, _| {
+            bytes(device, Direction::Read)
         }),
-        number("read/s", "bytes/s", 1, "bytes read per second", |it, _| bytes(it, Direction::Read)),
-        number("write/s", "bytes/s", 1, "bytes written per second", |it, _| {
-            bytes(it, Direction::Write)
+        number("write/s", "bytes/s", 1, "bytes written per second", |device, _| {
+            bytes(device, Direction::Write)
         }),
         explained(
             AWAIT_LEGEND,
-            number("r_await", "time", 2, AWAIT, |it, style| wait(it, Direction::Read, style)),
+            number("r_await", "time", 2, AWAIT, |device, style| {
+                wait(device, Direction::Read, style)
+            }),
         ),
         explained(
             AWAIT_LEGEND,
-            number("w_await", "time", 2, AWAIT, |it, style| wait(it, Direction::Write, style)),
+            number("w_await", "time", 2, AWAIT, |device, style| {
+                wait(device, Direction::Write, style)
+            }),
         ),
         explained(
             AWAIT_LEGEND,
-            number("f_await", "time", 8, FLUSH_AWAIT, |it, style| {
-                wait(it, Direction::Flush, style)
+            number("f_await", "time", 8, FLUSH_AWAIT, |device, style| {
+                wait(device, Direction::Flush, style)
             }),
         ),
         explained(
@@ -75,7 +87,7 @@ pub const DEVICES: Definition<DeviceSummary> = Definition {
                 3,
                 "mean queue length as in iostat: the time that completed requests took, per \
                  second; what has not completed is not in it",
-                |it, _| known(it.aqu_sz, human::rate, true),
+                |device, _| known(device.aqu_sz, human::rate, true),
             ),
         ),
         explained(
@@ -87,7 +99,7 @@ pub const DEVICES: Definition<DeviceSummary> = Definition {
                 "share of the time with at least one request at the driver, from issue to \
                  completion, to the nanosecond (iostat's begins when a request is allocated and is \
                  rounded to clock ticks); a device that works on many at once is not full at 100",
-                |it, _| known(it.util_share, human::percent, true),
+                |device, _| known(device.util_share, human::percent, true),
             ),
         ),
         number(
@@ -95,25 +107,27 @@ pub const DEVICES: Definition<DeviceSummary> = Definition {
             "requests",
             6,
             "requests that had not completed at the end",
-            |it, _| human::count(it.open_requests).into(),
+            |device, _| human::count(device.open_requests).into(),
         ),
         explained(
             SEQUENTIAL_LEGEND,
-            number("%rseq", "%", 5, SEQUENTIAL, |it, _| sequential(it, Direction::Read)),
+            number("%rseq", "%", 5, SEQUENTIAL, |device, _| sequential(device, Direction::Read)),
         ),
         explained(
             SEQUENTIAL_LEGEND,
-            number("%wseq", "%", 5, SEQUENTIAL, |it, _| sequential(it, Direction::Write)),
+            number("%wseq", "%", 5, SEQUENTIAL, |device, _| sequential(device, Direction::Write)),
         ),
-        number("rareq-sz", "bytes", 7, "average size of a read", |it, _| size(it, Direction::Read)),
-        number("wareq-sz", "bytes", 7, "average size of a write", |it, _| {
-            size(it, Direction::Write)
+        number("rareq-sz", "bytes", 7, "average size of a read", |device, _| {
+            size(device, Direction::Read)
         }),
-        number("rrqm/s", "1/s", 10, "reads merged into others per second", |it, _| {
-            human::rate(it.directions[Direction::Read].merges_per_s).into()
+        number("wareq-sz", "bytes", 7, "average size of a write", |device, _| {
+            size(device, Direction::Write)
         }),
-        number("wrqm/s", "1/s", 10, "writes merged into others per second", |it, _| {
-            human::rate(it.directions[Direction::Write].merges_per_s).into()
+        number("rrqm/s", "1/s", 10, "reads merged into others per second", |device, _| {
+            human::rate(device.directions[Direction::Read].merges_per_s).into()
+        }),
+        number("wrqm/s", "1/s", 10, "writes merged into others per second", |device, _| {
+            human::rate(device.directions[Direction::Write].merges_per_s).into()
         }),
         Column {
             heading: "top process",

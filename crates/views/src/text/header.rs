@@ -187,7 +187,7 @@ pub(super) fn notes_beyond_losses(summary: &Summary, screen: &mut Screen) {
         screen.prose(&format!("- {line}"), 0, Paint::Plain);
     }
     for device in &summary.devices {
-        let requeues: u64 = device.directions.0.iter().map(|it| it.requeues).sum();
+        let requeues: u64 = device.directions.0.iter().map(|direction| direction.requeues).sum();
         if requeues > 0 {
             let name = escape(&device.device, &style);
             let requeues = human::count(requeues);
@@ -397,7 +397,7 @@ fn missing(summary: &Summary) -> Option<String> {
         ("origins", usage::are_origins_unknown(summary)),
         ("code paths", summary.code_paths.sampled_requests == 0),
     ];
-    let names: Vec<&str> = missing.iter().filter(|it| it.1).map(|it| it.0).collect();
+    let names: Vec<&str> = missing.iter().filter(|part| part.1).map(|part| part.0).collect();
     (!names.is_empty()).then(|| format!("not in the data: {}", names.join(", ")))
 }
 

@@ -208,8 +208,8 @@ impl Screen<'_> {
         let mut explained = std::mem::take(&mut self.explained);
         let anything = !explained.is_empty();
         while let Some((heading, sentence)) = explained.first().copied() {
-            let same = explained.iter().filter(|it| it.1 == sentence && it.0 != heading);
-            let headings = same.fold(heading.to_owned(), |all, it| format!("{all} {}", it.0));
+            let same = explained.iter().filter(|other| other.1 == sentence && other.0 != heading);
+            let headings = same.fold(heading.to_owned(), |all, other| format!("{all} {}", other.0));
             explained.retain(|explained| explained.1 != sentence);
             self.prose(&format!("{headings}: {}", self.style.own(sentence)), 0, Paint::Faint);
         }

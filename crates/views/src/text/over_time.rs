@@ -22,7 +22,7 @@ pub(crate) fn section(diagnosis: &Diagnosis, screen: &mut Screen) {
         over_time.changes.iter().filter(matters).map(|change| (&change.sentence, Paint::Plain));
     let much = |burst: &&ProgramBurst| burst.bytes_share >= SHARE;
     let bursts = over_time.bursts.iter().filter(much).map(|burst| (&burst.sentence, Paint::Plain));
-    let not_enough = over_time.not_enough.iter().map(|it| (it, Paint::Faint));
+    let not_enough = over_time.not_enough.iter().map(|sentence| (sentence, Paint::Faint));
     let lines: Vec<(&String, Paint)> = changes.chain(bursts).chain(not_enough).collect();
     if lines.iter().all(|(_, paint)| *paint == Paint::Faint) {
         return;

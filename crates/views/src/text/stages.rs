@@ -90,7 +90,7 @@ pub const STAGES: Definition<StageRow> = Definition {
 
 /// Returns the place in which a stage is spent, by its word; empty for a word that is not a stage.
 pub(crate) fn stage_place(word: &str) -> &'static str {
-    Interval::ALL.into_iter().find(|it| it.word() == word).map_or("", place)
+    Interval::ALL.into_iter().find(|interval| interval.word() == word).map_or("", place)
 }
 
 fn place(interval: Interval) -> &'static str {

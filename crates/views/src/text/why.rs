@@ -102,7 +102,7 @@ fn whole(finding: &Finding, limits: &LineLimits, screen: &mut Screen) {
         hung(&lines, INDENT, Paint::Plain, screen);
     }
     let evidence: Vec<String> =
-        finding.evidence.iter().take(EVIDENCE).map(|it| row(it, &style)).collect();
+        finding.evidence.iter().take(EVIDENCE).map(|evidence| row(evidence, &style)).collect();
     let text = readable(&evidence.join("; "), &style);
     capped("", &text, INDENT, limits.evidence, Paint::Plain, screen);
     capped("fix    ", &readable(&finding.fix, &style), INDENT, limits.fix, Paint::Plain, screen);

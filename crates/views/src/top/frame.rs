@@ -299,7 +299,7 @@ fn steps(state: &TopState, style: &Style) -> Vec<String> {
         return tabs(state, style);
     }
     let names = state.opened.iter().map(|subject| name(subject, style).0);
-    let table = TopTable::ALL.iter().find(|(it, _)| *it == state.table);
+    let table = TopTable::ALL.iter().find(|(table, _)| *table == state.table);
     let mut steps: Vec<String> = table.map(|(_, name)| (*name).to_owned()).into_iter().collect();
     steps.extend(names);
     let most = style.width.saturating_sub(3 * steps.len()) / steps.len().max(1);
@@ -344,7 +344,8 @@ fn table_in(
     if shown.len() == 0 {
         let text = nothing(state, moment);
         let lines = prose(&text, style.width.max(1));
-        let lines: Vec<Line> = lines.into_iter().map(|it| line(it, Paint::Faint, style)).collect();
+        let lines: Vec<Line> =
+            lines.into_iter().map(|text| line(text, Paint::Faint, style)).collect();
         return frame.render_widget(Paragraph::new(lines), area);
     }
     let visible = VisibleRows::new(shown, state, area, style);
@@ -381,7 +382,7 @@ fn heading(text: &str, order: Option<&str>, style: &Style) -> Line<'static> {
 
 /// The bytes of a heading in a line of headings.
 fn place_of(word: &str, text: &str) -> Option<(usize, usize)> {
-    let is_edge = |it: Option<char>| it.is_none_or(|it| it == ' ');
+    let is_edge = |neighbour: Option<char>| neighbour.is_none_or(|character| character == ' ');
     let mut places = text.match_indices(word).map(|(at, _)| (at, at + word.len()));
     places.find(|(from, to)| {
         is_edge(text[..*from].chars().next_back()) && is_edge(text[*to..].chars().next())
@@ -393,11 +394,11 @@ fn device_line(moment: &Moment, state: &TopState, style: &Style) -> Option<Line<
     if state.table != TopTable::Processes || !state.opened.is_empty() || state.page.is_some() {
         return None;
     }
-    let one = |it: &iowhy_core::analysis::summary::DeviceSummary| {
-        let rate = |direction| human::rate(it.directions[direction].requests_per_s);
+    let one = |device: &iowhy_core::analysis::summary::DeviceSummary| {
+        let rate = |direction| human::rate(device.directions[direction].requests_per_s);
         let (reads, writes) = (rate(Direction::Read), rate(Direction::Write));
-        let util = it.util_share.map_or_else(|| "?".to_owned(), human::percent);
-        format!("{} {reads} r/s {writes} w/s {util} %util", escape(&it.device, style))
+        let util = device.util_share.map_or_else(|| "?".to_owned(), human::percent);
+        format!("{} {reads} r/s {writes} w/s {util} %util", escape(&device.device, style))
     };
     let separator = style.either(" · ", " | ");
     let mut text = moment.devices.iter().take(4).map(one).collect::<Vec<_>>().join(separator);

@@ -112,7 +112,7 @@ impl TopModel {
     /// The moment that ended at `end_ns`, else the oldest one, with how many are newer.
     fn at(&self, end_ns: u64) -> Option<(usize, &Arc<Moment>)> {
         let steps = (0..self.history.len())
-            .find(|steps| self.history.back(*steps).is_some_and(|it| it.end_ns <= end_ns));
+            .find(|steps| self.history.back(*steps).is_some_and(|moment| moment.end_ns <= end_ns));
         let steps = steps.unwrap_or(self.history.len().saturating_sub(1));
         Some((steps, self.history.back(steps)?))
     }

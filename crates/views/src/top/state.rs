@@ -156,7 +156,7 @@ impl TopState {
     /// The first of process, file and code path that was not opened.
     fn next_axis(&self) -> Option<BreakdownAxis> {
         let axes = [BreakdownAxis::Process, BreakdownAxis::File, BreakdownAxis::CodePath];
-        axes.into_iter().find(|axis| self.opened.iter().all(|it| it.axis() != *axis))
+        axes.into_iter().find(|axis| self.opened.iter().all(|subject| subject.axis() != *axis))
     }
 
     pub(super) fn order(&self) -> usize {
@@ -164,7 +164,7 @@ impl TopState {
     }
 
     fn order_place(&self) -> usize {
-        let place = TopTable::ALL.iter().position(|(it, _)| *it == self.table);
+        let place = TopTable::ALL.iter().position(|(table, _)| *table == self.table);
         if self.opened.is_empty() { place.unwrap_or(0) } else { TopTable::ALL.len() }
     }
 
@@ -211,7 +211,11 @@ impl TopState {
 
     fn reverse(&mut self) {
         let place = self.order_place();
-        self.reversed.iter_mut().skip(place).take(1).for_each(|it| *it = !*it);
+        self.reversed
+            .iter_mut()
+            .skip(place)
+            .take(1)
+            .for_each(|is_reversed| *is_reversed = !*is_reversed);
     }
 
     /// Orders the table by the column at a place of its orders, or reverses it.
@@ -269,7 +273,7 @@ impl TopState {
     }
 
     fn table_place(&self) -> usize {
-        TopTable::ALL.iter().position(|(it, _)| *it == self.table).unwrap_or(0)
+        TopTable::ALL.iter().position(|(table, _)| *table == self.table).unwrap_or(0)
     }
 
     pub(super) fn choose(&mut self, place: usize) {

@@ -105,14 +105,14 @@ pub(super) fn table(state: &TopState, moment: &Moment, style: &Style) -> Box<dyn
 
 fn devices(moment: &Moment, style: &Style) -> Rows<DeviceSummary> {
     const ORDERS: &[Order<DeviceSummary>] = &[
-        ("time", |it| it.in_flight_mean),
-        ("%util", |it| it.util_share.unwrap_or(0.0)),
-        ("r/s", |it| it.directions[Direction::Read].requests_per_s),
-        ("w/s", |it| it.directions[Direction::Write].requests_per_s),
-        ("read/s", |it| it.directions[Direction::Read].bytes_per_s),
-        ("write/s", |it| it.directions[Direction::Write].bytes_per_s),
-        ("r_await", |it| it.directions[Direction::Read].await_ns.unwrap_or(0.0)),
-        ("w_await", |it| it.directions[Direction::Write].await_ns.unwrap_or(0.0)),
+        ("time", |device| device.in_flight_mean),
+        ("%util", |device| device.util_share.unwrap_or(0.0)),
+        ("r/s", |device| device.directions[Direction::Read].requests_per_s),
+        ("w/s", |device| device.directions[Direction::Write].requests_per_s),
+        ("read/s", |device| device.directions[Direction::Read].bytes_per_s),
+        ("write/s", |device| device.directions[Direction::Write].bytes_per_s),
+        ("r_await", |device| device.directions[Direction::Read].await_ns.unwrap_or(0.0)),
+        ("w_await", |device| device.directions[Direction::Write].await_ns.unwrap_or(0.0)),
     ];
     let row = |device: &DeviceSummary| {
         let subject = BreakdownSubject::Device(device.device.clone());
@@ -123,15 +123,16 @@ fn devices(moment: &Moment, style: &Style) -> Rows<DeviceSummary> {
 
 fn processes(moment: &Moment, style: &Style) -> Rows<ProcessActivity> {
     const ORDERS: &[Order<ProcessActivity>] = &[
-        ("bytes", |it| {
-            let counted = it.read_bytes_per_s.unwrap_or(0.0) + it.write_bytes_per_s.unwrap_or(0.0);
-            counted.max(it.device_bytes_per_s)
+        ("bytes", |process| {
+            let counted =
+                process.read_bytes_per_s.unwrap_or(0.0) + process.write_bytes_per_s.unwrap_or(0.0);
+            counted.max(process.device_bytes_per_s)
         }),
-        ("%blocked", |it| it.blocked_share.unwrap_or(0.0)),
-        ("kB_rd/s", |it| it.read_bytes_per_s.unwrap_or(0.0)),
-        ("kB_wr/s", |it| it.write_bytes_per_s.unwrap_or(0.0)),
-        ("dev r/s", |it| it.device_reads_per_s),
-        ("dev w/s", |it| it.device_writes_per_s),
+        ("%blocked", |process| process.blocked_share.unwrap_or(0.0)),
+        ("kB_rd/s", |process| process.read_bytes_per_s.unwrap_or(0.0)),
+        ("kB_wr/s", |process| process.write_bytes_per_s.unwrap_or(0.0)),
+        ("dev r/s", |process| process.device_reads_per_s),
+        ("dev w/s", |process| process.device_writes_per_s),
     ];
     let row = |process: &ProcessActivity| {
         let subject = BreakdownSubject::Process(ProcessRow {
@@ -156,9 +157,9 @@ fn processes(moment: &Moment, style: &Style) -> Rows<ProcessActivity> {
 
 fn classes(moment: &Moment) -> Rows<ClassRow> {
     const ORDERS: &[Order<ClassRow>] = &[
-        ("time", |it| it.time_ns as f64),
-        ("waits", |it| it.waits as f64),
-        ("longest", |it| it.longest_ns as f64),
+        ("time", |class| class.time_ns as f64),
+        ("waits", |class| class.waits as f64),
+        ("longest", |class| class.longest_ns as f64),
     ];
     let row = |class: &ClassRow| {
         let phrase = WaitClass::phrase_of(class.class).to_owned();
@@ -213,11 +214,11 @@ fn used(
     style: &Style,
 ) -> Box<dyn ShownTable> {
     const ORDERS: &[Order<TopUsedRow>] = &[
-        ("%time", |it| it.usage.all_time_ns() as f64),
-        ("r/s", |it| it.usage.directions[Direction::Read].requests as f64),
-        ("w/s", |it| it.usage.directions[Direction::Write].requests as f64),
-        ("read/s", |it| it.usage.directions[Direction::Read].bytes as f64),
-        ("write/s", |it| it.usage.directions[Direction::Write].bytes as f64),
+        ("%time", |row| row.usage.all_time_ns() as f64),
+        ("r/s", |row| row.usage.directions[Direction::Read].requests as f64),
+        ("w/s", |row| row.usage.directions[Direction::Write].requests as f64),
+        ("read/s", |row| row.usage.directions[Direction::Read].bytes as f64),
+        ("write/s", |row| row.usage.directions[Direction::Write].bytes as f64),
     ];
     let seconds = (moment.duration_ns() as f64 / 1e9).max(1e-9);
     let rows = moment.breakdown.used(&state.opened, axis).into_iter().map(|row| {
@@ -235,9 +236,9 @@ fn waited(
     style: &Style,
 ) -> Box<dyn ShownTable> {
     const ORDERS: &[Order<TopWaitedRow>] = &[
-        ("time", |it| it.waited.time_ns as f64),
-        ("waits", |it| it.waited.waits as f64),
-        ("longest", |it| it.waited.longest_ns as f64),
+        ("time", |row| row.waited.time_ns as f64),
+        ("waits", |row| row.waited.waits as f64),
+        ("longest", |row| row.waited.longest_ns as f64),
     ];
     let rows = moment.breakdown.waited(&state.opened, axis).into_iter().map(|waited| {
         let (name, is_rest) = name(&waited.subject, style);

@@ -52,7 +52,7 @@ fn overheating() -> Script {
         light_throttle_s: if temperature_c > 70 { 6 } else { 0 },
         ..NvmeHealth::default()
     };
-    let health = |it| Some(DeviceHealth { nvme: Some(it), ..DeviceHealth::default() });
+    let health = |log| Some(DeviceHealth { nvme: Some(log), ..DeviceHealth::default() });
     script.environment.devices.push(Device {
         name: "nvme0n1".to_owned(),
         major: 8,

@@ -138,7 +138,7 @@ fn claims(diagnosis: &Diagnosis) -> Vec<String> {
     let of = |finding: &iowhy_core::diagnosis::Finding| {
         let subject = &finding.subject;
         let evidence: Vec<(f64, &str)> =
-            finding.evidence.iter().map(|it| (it.figure, it.unit)).collect();
+            finding.evidence.iter().map(|evidence| (evidence.figure, evidence.unit)).collect();
         format!(
             "{} {:?} {:?} {} {:?} {:?} {} {} {} {:?} {:?} {:?}",
             finding.cause,
@@ -155,7 +155,7 @@ fn claims(diagnosis: &Diagnosis) -> Vec<String> {
             evidence,
         )
     };
-    let unjudged = diagnosis.not_judged.iter().map(|it| it.cause.to_owned());
+    let unjudged = diagnosis.not_judged.iter().map(|missing| missing.cause.to_owned());
     diagnosis.findings.iter().map(of).chain(unjudged).collect()
 }
 

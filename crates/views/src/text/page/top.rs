@@ -28,12 +28,14 @@ const PATH_LINES: usize = 2;
 
 pub(super) fn section(summary: &Summary, sick: Option<&DeviceSummary>, screen: &mut Screen) {
     let style = *screen.style;
-    let sick = sick.filter(|it| time_share(it, summary) < MAIN_SHARE && !it.processes.is_empty());
+    let sick = sick
+        .filter(|device| time_share(device, summary) < MAIN_SHARE && !device.processes.is_empty());
     let (of_what, lines, paths) = match sick {
         Some(device) => {
             let of_what = format!("share of {}'s time", device.device);
             let lines = vec![("processes", shares(processes_of(device, &style), &style))];
-            let patterns = summary.patterns.devices.iter().find(|it| it.device == device.device);
+            let patterns =
+                summary.patterns.devices.iter().find(|known| known.device == device.device);
             (of_what, lines, patterns.map_or(&[][..], |known| &known.code_paths))
         }
         None => {
