@@ -20,7 +20,8 @@ pub(super) fn too_few(cause: &str, summary: &Summary) -> Option<String> {
         return Some(format!("{found} are too few: it takes {}", least.requests));
     }
     (watch.duration_ns < least.time_ns).then(|| {
-        let [found, needed] = [watch.duration_ns, least.time_ns].map(|it| words::time(it as f64));
+        let [found, needed] =
+            [watch.duration_ns, least.time_ns].map(|time_ns| words::time(time_ns as f64));
         format!("a capture of {found} is too short: it takes {needed}")
     })
 }

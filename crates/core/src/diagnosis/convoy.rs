@@ -45,7 +45,8 @@ impl<'a> Convoy<'a> {
     /// wait a little.
     pub fn part(&self, facts: &Facts<'_>) -> f64 {
         let each_ns = |time_ns: u64, threads: u64| time_ns as f64 / threads.max(1) as f64;
-        let of_most = self.sleepers().map_or(0.0, |it| each_ns(self.most().time_ns, it.threads));
+        let of_most =
+            self.sleepers().map_or(0.0, |sleepers| each_ns(self.most().time_ns, sleepers.threads));
         let each_ns = each_ns(self.time_ns, self.threads()).max(of_most);
         (each_ns / facts.duration_ns().max(1) as f64).min(1.0)
     }

@@ -157,12 +157,12 @@ impl<'a> Waited<'a> {
 fn of_largest_class(groups: &[&WaitGroup]) -> u64 {
     let mut within: Vec<(WaitClass, u64)> = Vec::new();
     for group in groups {
-        match within.iter_mut().find(|it| it.0 == group.class) {
+        match within.iter_mut().find(|class| class.0 == group.class) {
             Some(class) => class.1 += group.calls_within,
             None => within.push((group.class, group.calls_within)),
         }
     }
-    within.into_iter().map(|it| it.1).max().unwrap_or(0)
+    within.into_iter().map(|class| class.1).max().unwrap_or(0)
 }
 
 impl<'a> Facts<'a> {
@@ -201,7 +201,8 @@ impl<'a> Facts<'a> {
     /// for judging one device, however many threads wait elsewhere.
     pub fn blocked_near(&self, device: &str) -> u64 {
         let groups = self.summary.patterns.waits.iter();
-        let elsewhere = groups.filter(|it| it.device.as_deref().is_some_and(|it| it != device));
+        let elsewhere =
+            groups.filter(|group| group.device.as_deref().is_some_and(|other| other != device));
         self.blocked_ns
             .saturating_sub(elsewhere.map(|group| group.time_ns).fold(0, u64::saturating_add))
     }
@@ -361,7 +362,7 @@ impl<'a> Facts<'a> {
     /// Returns the code paths of one device's requests through one of the kernel's `functions`;
     /// their shares are of that device's requests.
     pub fn paths_on(&self, device: &str, functions: &[&str]) -> Vec<&'a UsedRow<CodePathRow>> {
-        let rows = self.patterns(device).map_or(&[][..], |it| &it.code_paths).iter();
+        let rows = self.patterns(device).map_or(&[][..], |patterns| &patterns.code_paths).iter();
         rows.filter(|row| has_function(&row.subject.kernel, functions)).collect()
     }
 
@@ -372,7 +373,7 @@ impl<'a> Facts<'a> {
 
     /// Returns a device setting when the watch began, such as `queue/nr_requests`.
     pub fn setting(&self, device: &DeviceSummary, name: &str) -> Option<&'a str> {
-        let found = self.devices().iter().find(|it| it.device == device.device)?;
+        let found = self.devices().iter().find(|known| known.device == device.device)?;
         found.settings.get(name).map(String::as_str)
     }
 
@@ -389,10 +390,11 @@ impl<'a> Facts<'a> {
     /// Returns the last known value of a setting, as a number.
     pub fn latest_number(&self, device: &DeviceSummary, name: &str) -> Option<f64> {
         let mut changed = self.summary.changed_settings.iter().rev();
-        let last = changed
-            .find(|it| it.setting == name && it.device.as_deref() == Some(device.device.as_str()));
+        let last = changed.find(|change| {
+            change.setting == name && change.device.as_deref() == Some(device.device.as_str())
+        });
         match last {
-            Some(change) => change.after.trim().parse().ok().filter(|it: &f64| it.is_finite()),
+            Some(change) => change.after.trim().parse().ok().filter(|new: &f64| new.is_finite()),
             None => self.number(device, name),
         }
     }
@@ -408,7 +410,7 @@ impl<'a> Facts<'a> {
     pub fn seller(&self, device: &DeviceSummary) -> Seller {
         let model = device.model.as_deref().unwrap_or_default();
         let Some(transport) = device.transport.as_deref() else { return Seller::Unknown };
-        if VOLUMES.iter().any(|it| model.contains(it)) || OF_CLOUDS.contains(&transport) {
+        if VOLUMES.iter().any(|volume| model.contains(volume)) || OF_CLOUDS.contains(&transport) {
             return Seller::Cloud;
         }
         match self.summary.environment.is_virtual {
@@ -427,7 +429,7 @@ impl<'a> Facts<'a> {
             return layers > 0 && disk.below.iter().all(is_own);
         }
         let model = disk.model.as_deref().unwrap_or_default();
-        let is_sold = VOLUMES.iter().any(|it| model.contains(it));
+        let is_sold = VOLUMES.iter().any(|volume| model.contains(volume));
         disk.transport.as_deref().is_some_and(|transport| ATTACHED.contains(&transport)) && !is_sold
     }
 
@@ -439,7 +441,7 @@ impl<'a> Facts<'a> {
         for _ in 0..LAYERS {
             let below = devices.iter().filter(|device| reached.contains(&device.name.as_str()));
             let next: Vec<&str> =
-                below.flat_map(|it| it.below.iter().map(|name| self.disk_of(name))).collect();
+                below.flat_map(|disk| disk.below.iter().map(|name| self.disk_of(name))).collect();
             if next.contains(&disk) {
                 return true;
             }
@@ -460,8 +462,8 @@ impl<'a> Facts<'a> {
     /// Returns the share of page cache reads from a device that repeat earlier reads of this watch:
     /// those pages were evicted in between.
     pub fn pages_again(&self, device: &str) -> f64 {
-        self.patterns(device)
-            .map_or(0.0, |it| it.access.pages_again as f64 / it.access.watched_pages.max(1) as f64)
+        let access = self.patterns(device).map(|patterns| &patterns.access);
+        access.map_or(0.0, |access| access.pages_again as f64 / access.watched_pages.max(1) as f64)
     }
 
     /// Returns the mounted file systems of a device.
@@ -490,11 +492,11 @@ impl<'a> Facts<'a> {
         let holds = |mount: &&crate::model::environment::Mount| {
             let number = |name: &str| {
                 let known = environment.devices.iter().find(|device| device.name == name);
-                known.map_or((u32::MAX, 0), |it| (it.major, it.minor))
+                known.map_or((u32::MAX, 0), |known| (known.major, known.minor))
             };
-            let stands = |it: &crate::model::environment::Device| {
-                it.below.iter().any(|below| is_part_of(device, below))
-                    && mount.is_on(&it.name, (it.major, it.minor))
+            let stands = |upper: &crate::model::environment::Device| {
+                upper.below.iter().any(|below| is_part_of(device, below))
+                    && mount.is_on(&upper.name, (upper.major, upper.minor))
             };
             mount.is_on(device, number(device)) || environment.devices.iter().any(stands)
         };
@@ -528,9 +530,9 @@ pub fn subject_of(device: &str, row: Option<&UsedRow<ProcessRow>>) -> Subject {
     let process = row.map(|row| &row.subject);
     Subject {
         device: Some(device.to_owned()),
-        process: process.map(|it| it.process.clone()),
-        pid: process.and_then(|it| it.pid),
-        container: process.and_then(|it| it.container.clone()),
+        process: process.map(|row| row.process.clone()),
+        pid: process.and_then(|row| row.pid),
+        container: process.and_then(|row| row.container.clone()),
         file: None,
     }
 }
@@ -562,7 +564,7 @@ pub fn stage_sum(device: &DeviceSummary, at: Interval) -> u64 {
         .directions
         .0
         .iter()
-        .filter_map(|it| it.intervals[at])
+        .filter_map(|direction| direction.intervals[at])
         .map(|stage| stage.sum_ns)
         .fold(0, u64::saturating_add)
 }
@@ -592,6 +594,6 @@ pub fn queue_share(device: &DeviceSummary, direction: Direction) -> f64 {
 
 /// Returns the bytes read from a device per second.
 pub fn read_per_s(facts: &Facts<'_>, device: &str) -> f64 {
-    let found = facts.devices().iter().find(|it| it.device == device);
-    found.map_or(0.0, |it| it.directions[Direction::Read].bytes_per_s)
+    let found = facts.devices().iter().find(|known| known.device == device);
+    found.map_or(0.0, |known| known.directions[Direction::Read].bytes_per_s)
 }

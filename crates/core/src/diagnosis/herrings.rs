@@ -19,7 +19,7 @@ pub(super) fn red_herrings(facts: &Facts<'_>, findings: &[Finding]) -> Vec<Strin
     let Some(first) = findings.first() else { return Vec::new() };
     let is_guilty = |device: &str| {
         let worst = findings.iter().filter(|finding| finding.severity == first.severity);
-        worst.map(|worst| worst.subject.device.as_deref()).any(|it| it == Some(device))
+        worst.map(|worst| worst.subject.device.as_deref()).any(|blamed| blamed == Some(device))
     };
     let refuted = rules::ALL.iter().map(|rule| (rule.refuted)(facts));
     let mut sentences: Vec<String> = refuted.flatten().collect();
@@ -30,8 +30,12 @@ pub(super) fn red_herrings(facts: &Facts<'_>, findings: &[Finding]) -> Vec<Strin
         }
         let waited = facts.waits(|group| group.device.as_deref() == Some(&device.device));
         let share = waited.time_ns as f64 / facts.blocked_ns().max(1) as f64;
-        let requests: u64 =
-            device.directions.0.iter().map(|it| it.requests).fold(0, u64::saturating_add);
+        let requests: u64 = device
+            .directions
+            .0
+            .iter()
+            .map(|direction| direction.requests)
+            .fold(0, u64::saturating_add);
         let of_all = requests as f64 / facts.summary().watch.requests.max(1) as f64;
         if share >= INNOCENT || facts.blocked_ns() == 0 {
             continue;

@@ -152,7 +152,7 @@ pub fn diagnose(summary: &Summary) -> Diagnosis {
     diagnosis.judge_apart(&facts);
     let is_said = |cause: &str| {
         diagnosis.findings.iter().any(|finding| finding.cause == cause)
-            || diagnosis.not_judged.iter().any(|it| it.cause == cause)
+            || diagnosis.not_judged.iter().any(|missing| missing.cause == cause)
     };
     diagnosis.clear = rules::ALL.iter().filter(|rule| !is_said(rule.cause)).count();
     let ranked = rank::rank(std::mem::take(&mut diagnosis.findings), bottleneck::findings(&facts));
@@ -197,7 +197,7 @@ impl Diagnosis {
                         })
                 };
                 let found: Vec<Finding> = found.into_iter().filter(is_new).collect();
-                let found = found.into_iter().map(|it| it.of_a_part(of_whole)).collect();
+                let found = found.into_iter().map(|finding| finding.of_a_part(of_whole)).collect();
                 self.take(found, rule, facts);
             }
         }

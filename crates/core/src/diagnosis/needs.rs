@@ -50,7 +50,7 @@ pub(super) fn missing(needs: &[Need], facts: &Facts<'_>) -> Option<String> {
 }
 
 fn lacks(need: Need, facts: &Facts<'_>) -> Option<String> {
-    let message = |missing: Result<(), Missing>| missing.err().map(|it| it.0);
+    let message = |missing: Result<(), Missing>| missing.err().map(|missing| missing.0);
     let unless = |there: bool, what: &str| (!there).then(|| format!("{what} are not in the data"));
     let summary = facts.summary();
     match need {

@@ -125,7 +125,11 @@ impl KnownProgram {
 
     /// Returns the role of one of the program's files, if its path shows it.
     pub fn role(&self, path: &str) -> Option<FileRole> {
-        self.paths.iter().chain(self.own_paths).find(|it| fits(path, it.1)).map(|path| path.0)
+        self.paths
+            .iter()
+            .chain(self.own_paths)
+            .find(|pattern| fits(path, pattern.1))
+            .map(|path| path.0)
     }
 
     /// Returns the name of a file of that role in sentences, as the program's own manual has it.
@@ -138,7 +142,7 @@ impl KnownProgram {
 
     /// Returns the fix for a topic by the program's own settings.
     pub fn advice(&self, topic: Topic) -> Option<&'static str> {
-        self.advice.iter().find(|it| it.0 == topic).map(|it| it.1)
+        self.advice.iter().find(|advice| advice.0 == topic).map(|advice| advice.1)
     }
 }
 
@@ -177,10 +181,10 @@ fn all() -> impl Iterator<Item = &'static KnownProgram> {
 
 /// Returns the program of a process, else of a file whose path is unmistakable.
 pub fn of(process: Option<&str>, file: Option<&str>) -> Option<&'static KnownProgram> {
-    let by_process = process.and_then(|name| all().find(|it| it.runs_as(name)));
+    let by_process = process.and_then(|name| all().find(|program| program.runs_as(name)));
     let by_path = || {
         let path = file?;
-        all().find(|it| it.paths.iter().any(|(_, part)| fits(path, part)))
+        all().find(|program| program.paths.iter().any(|(_, part)| fits(path, part)))
     };
     match by_process {
         // What runs in it is known by its files.
@@ -195,16 +199,16 @@ const RUNTIME: &str = "JVM";
 
 /// Returns every process name and every part of a path in the table.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
-    all().flat_map(|it| {
-        let paths = it.paths.iter().chain(it.own_paths).map(|(_, part)| *part);
-        it.processes.iter().copied().chain(paths)
+    all().flat_map(|program| {
+        let paths = program.paths.iter().chain(program.own_paths).map(|(_, part)| *part);
+        program.processes.iter().copied().chain(paths)
     })
 }
 
 /// Returns the beginning of a process name that makes it one of a known program: all of it, or what
 /// comes before the `*`.
 pub(crate) fn known_beginning(process: &str) -> Option<&str> {
-    let names = all().flat_map(|it| it.processes);
+    let names = all().flat_map(|program| program.processes);
     let begins = |name: &&'static str| match name.strip_suffix('*') {
         Some(beginning) => process.starts_with(beginning).then_some(beginning.len()),
         None => (process == *name).then_some(process.len()),
@@ -295,12 +299,12 @@ pub fn is_indexer(process: &str) -> bool {
 
 /// Whether a process is a logger: all that it writes is a log.
 pub fn is_logger(process: &str) -> bool {
-    logs::ALL.iter().any(|it| it.runs_as(process))
+    logs::ALL.iter().any(|logger| logger.runs_as(process))
 }
 
 /// Returns the role of a file by its program, or by its path alone if that is unmistakable.
 pub fn role_of(process: Option<&str>, path: &str) -> Option<FileRole> {
-    let own = process.and_then(|name| all().find(|it| it.runs_as(name))?.role(path));
+    let own = process.and_then(|name| all().find(|program| program.runs_as(name))?.role(path));
     own.or_else(|| of(None, Some(path))?.role(path))
 }
 
@@ -374,7 +378,7 @@ mod tests {
     #[test]
     fn a_name_of_a_megabyte_is_looked_at_once() {
         let name = "a".repeat(1 << 20);
-        assert!(all().all(|it| it.role(&name).is_none()));
+        assert!(all().all(|program| program.role(&name).is_none()));
     }
 
     #[test]
@@ -394,7 +398,7 @@ mod tests {
         let risky = ["synchronous_commit", "trx_commit=2", "everysec", "synchronous=NORMAL"];
         for program in all() {
             for (_, advice) in program.advice {
-                let loses = risky.iter().any(|it| advice.contains(it));
+                let loses = risky.iter().any(|setting| advice.contains(setting));
                 assert!(!loses || advice.contains("crash"), "{}: {advice}", program.name);
                 assert!(!advice.contains("fsync=off") && !advice.contains("fsync off"));
             }

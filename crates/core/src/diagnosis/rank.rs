@@ -58,7 +58,7 @@ fn without_symptoms(findings: Vec<Finding>) -> Vec<Finding> {
         }
     }
     let places = hidden_by.into_iter();
-    kept.into_iter().zip(places).filter(|(_, by)| by.is_none()).map(|it| it.0).collect()
+    kept.into_iter().zip(places).filter(|(_, by)| by.is_none()).map(|pair| pair.0).collect()
 }
 
 /// Whether a cause acts earlier than another finding, matters as much, and claims at least half of
@@ -83,7 +83,9 @@ fn first_that_covers(causes: &[Finding], bottleneck: &Finding) -> Option<usize> 
     };
     let found = causes.iter().enumerate().filter_map(|(at, cause)| Some((at, covers(cause)?)));
     let earlier = |at: usize| std::cmp::Reverse((causes[at].place, at));
-    found.max_by(|a, b| a.1.total_cmp(&b.1).then(earlier(a.0).cmp(&earlier(b.0)))).map(|it| it.0)
+    found
+        .max_by(|a, b| a.1.total_cmp(&b.1).then(earlier(a.0).cmp(&earlier(b.0))))
+        .map(|found| found.0)
 }
 
 /// Returns the findings in the order of the time that they explain and those before them do not.

@@ -71,7 +71,7 @@ fn judged(script: &Script) -> Diagnosis {
 fn unsaid(diagnosis: &Diagnosis, need: Need) -> Vec<&'static str> {
     let needing = rules::ALL.iter().filter(|rule| rule.needs.contains(&need));
     let told = |cause: &str| {
-        diagnosis.not_judged.iter().any(|it| it.cause == cause)
+        diagnosis.not_judged.iter().any(|missing| missing.cause == cause)
             || diagnosis.findings.iter().any(|finding| finding.cause == cause)
     };
     needing.map(|rule| rule.cause).filter(|cause| !told(cause)).collect()
@@ -192,8 +192,11 @@ fn a_part_of_what_devices_did_is_not_judged() {
 fn one_second_is_too_short_for_what_takes_time() {
     let diagnosis = judged(&whole(1));
     for cause in ["provider-cap", "burst-credits", "noisy-neighbour"] {
-        let missing = diagnosis.not_judged.iter().find(|it| it.cause == cause);
-        assert!(missing.is_some_and(|it| it.reason.contains("shorter than")), "{diagnosis:#?}");
+        let missing = diagnosis.not_judged.iter().find(|missing| missing.cause == cause);
+        assert!(
+            missing.is_some_and(|missing| missing.reason.contains("shorter than")),
+            "{diagnosis:#?}"
+        );
     }
     assert_eq!(diagnosis.over_time, OverTime::default());
 }
@@ -201,8 +204,11 @@ fn one_second_is_too_short_for_what_takes_time() {
 #[test]
 fn ten_hours_hide_what_takes_seconds() {
     let diagnosis = judged(&whole(36_000));
-    let missing = diagnosis.not_judged.iter().find(|it| it.cause == "writeback-burst");
-    assert!(missing.is_some_and(|it| it.reason.contains("in steps of")), "{diagnosis:#?}");
+    let missing = diagnosis.not_judged.iter().find(|missing| missing.cause == "writeback-burst");
+    assert!(
+        missing.is_some_and(|missing| missing.reason.contains("in steps of")),
+        "{diagnosis:#?}"
+    );
 }
 
 /// Ten threads of a process wait all the time for a lock on sda; one thread waits `held_ns` for the
@@ -258,7 +264,10 @@ fn the_time_of_an_idle_device_is_no_critical_share() {
             read.direct(500, 500, busy * 100_000).add();
         }
         let found = judged(&script).findings;
-        found.iter().find(|it| it.cause == "metadata-scan").map(|it| it.severity)
+        found
+            .iter()
+            .find(|finding| finding.cause == "metadata-scan")
+            .map(|finding| finding.severity)
     };
     assert_eq!(severity(90), Some(Severity::Critical));
     assert_eq!(severity(20), Some(Severity::Warning));
@@ -269,7 +278,10 @@ fn the_time_of_an_idle_device_is_no_critical_share() {
 fn a_finding_says_who_gains_most_without_it() {
     let gain = |script: &Script| {
         let found = judged(script).findings;
-        found.first().and_then(|it| it.gain.clone()).map(|gain| (gain.process, gain.share))
+        found
+            .first()
+            .and_then(|finding| finding.gain.clone())
+            .map(|gain| (gain.process, gain.share))
     };
     let mut script = whole(10);
     script.batch.waits.clear();
@@ -295,8 +307,8 @@ fn a_lack_of_cpus_stands_behind_what_storage_does_to_another_program() {
         let found = judged(&script).findings;
         found
             .into_iter()
-            .filter(|it| it.severity > Severity::Info)
-            .map(|it| it.subject.process)
+            .filter(|finding| finding.severity > Severity::Info)
+            .map(|finding| finding.subject.process)
             .map(Option::unwrap_or_default)
             .collect::<Vec<_>>()
     };

@@ -132,7 +132,8 @@ fn mean_ns(group: &GroupedWaits<'_>) -> f64 {
 
 /// Returns the mean time of a device's requests, nanoseconds.
 pub fn request_ns(device: &DeviceSummary) -> f64 {
-    let stages = device.directions.0.iter().filter_map(|it| it.intervals[Interval::Q2c]);
+    let stages =
+        device.directions.0.iter().filter_map(|direction| direction.intervals[Interval::Q2c]);
     let (sum, count) =
         stages.fold((0, 0), |all, stage| (all.0 + stage.sum_ns, all.1 + stage.requests));
     sum as f64 / count.max(1) as f64
@@ -158,11 +159,13 @@ fn is_by_itself(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> bool {
     else {
         return false;
     };
-    let log_ns = facts.written(process, &[FileRole::WriteAheadLog]).map_or(0, |it| it.time_ns);
+    let log_ns =
+        facts.written(process, &[FileRole::WriteAheadLog]).map_or(0, |written| written.time_ns);
     let all = facts::stage(device, Direction::Write, Interval::Q2c);
     // The file system's journal is written for the commits.
-    let of_system = [Origin::Journal, Origin::Metadata].map(|it| facts::origin_of(device, it).0);
-    let of_files_ns = all.map_or(0, |it| it.sum_ns).saturating_sub(of_system.iter().sum());
+    let of_system =
+        [Origin::Journal, Origin::Metadata].map(|origin| facts::origin_of(device, origin).0);
+    let of_files_ns = all.map_or(0, |stage| stage.sum_ns).saturating_sub(of_system.iter().sum());
     group.kind == BottleneckKind::Sync && log_ns > 0 && 2 * log_ns >= of_files_ns
 }
 

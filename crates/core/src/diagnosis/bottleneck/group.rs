@@ -39,7 +39,7 @@ impl WaitingProgram<'_> {
         }
         let mut folders: BTreeMap<&str, (u64, Vec<&str>)> = BTreeMap::new();
         for (file, time) in &files {
-            let folder = file.rsplit_once('/').map_or("", |it| it.0);
+            let folder = file.rsplit_once('/').map_or("", |parts| parts.0);
             let sums = folders.entry(folder).or_default();
             sums.0 += time;
             sums.1.push(file);

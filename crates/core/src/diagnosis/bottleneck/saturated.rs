@@ -16,7 +16,7 @@ pub(super) fn judge(facts: &Facts<'_>) -> RuleVerdict {
     if captures::too_few("device-saturated", facts.summary()).is_some() {
         return RuleVerdict::Clear;
     }
-    let busiest = facts.busiest(|it| is_saturated(it) && mean_ns(it) >= FELT_NS);
+    let busiest = facts.busiest(|device| is_saturated(device) && mean_ns(device) >= FELT_NS);
     let Some(device) = busiest else { return RuleVerdict::Clear };
     let time = requests_time(device).0;
     let top = facts.top_process(device, |_| true);
@@ -61,13 +61,15 @@ fn mean_ns(device: &DeviceSummary) -> f64 {
 
 /// Returns the time of requests (Q2C, or the kernel's count of it) and their number.
 fn requests_time(device: &DeviceSummary) -> (u64, u64) {
-    let stages = device.directions.0.iter().filter_map(|it| it.intervals[Interval::Q2c]);
+    let stages =
+        device.directions.0.iter().filter_map(|direction| direction.intervals[Interval::Q2c]);
     let counted = device.kernel.filter(|_| device.is_kernel_counted);
-    let counted =
-        counted.iter().flat_map(|it| it.directions.0.iter().flatten().chain(it.undirected.iter()));
+    let counted = counted.iter().flat_map(|counters| {
+        counters.directions.0.iter().flatten().chain(counters.undirected.iter())
+    });
     let parts = stages.map(|stage| (stage.sum_ns, stage.requests));
     let parts = parts.chain(counted.map(|counted| (counted.wait_ns, counted.requests)));
-    parts.fold((0, 0), |sum, it| (sum.0.saturating_add(it.0), sum.1.saturating_add(it.1)))
+    parts.fold((0, 0), |sum, part| (sum.0.saturating_add(part.0), sum.1.saturating_add(part.1)))
 }
 
 /// Returns `Info` if waits are known (another bottleneck covers them) or short, else `Warning`.

@@ -49,7 +49,7 @@ fn judged(script: &Script, id: &str) -> Option<Finding> {
 }
 
 fn severity(script: &Script, id: &str) -> Option<Severity> {
-    judged(script, id).map(|it| it.severity)
+    judged(script, id).map(|finding| finding.severity)
 }
 
 fn first(diagnosis: &Diagnosis) -> &Finding {
@@ -73,7 +73,7 @@ fn slow_commits_of_a_database_are_named() {
         assert!(sentence.contains(word), "{sentence}");
     }
     assert!(found.fix.contains("pg_wal on its own"), "{}", found.fix);
-    let modes = found.evidence.iter().find(|it| it.what.contains("or 9")).unwrap();
+    let modes = found.evidence.iter().find(|evidence| evidence.what.contains("or 9")).unwrap();
     assert!((5.0..8.0).contains(&modes.figure), "{modes:?}");
 }
 
@@ -81,7 +81,9 @@ fn slow_commits_of_a_database_are_named() {
 fn syncs_are_slow_from_five_milliseconds_on() {
     let severity = |each: u64| severity(&commits(each), "slow-sync");
     assert_eq!(severity(SLOW_SYNC_NS as u64 + MS / 10), Some(Severity::Critical));
-    assert!(severity(SLOW_SYNC_NS as u64 - MS / 10).is_none_or(|it| it == Severity::Info));
+    assert!(
+        severity(SLOW_SYNC_NS as u64 - MS / 10).is_none_or(|severity| severity == Severity::Info)
+    );
 }
 
 /// Two clients that commit concurrently, 2 ms each, with this many pages of a checkpoint every 2
@@ -172,10 +174,12 @@ fn readers(each: u64, depth: u64) -> Script {
 fn reads_are_slow_by_themselves_or_behind_each_other() {
     let severity = |each: u64, depth: u64| severity(&readers(each, depth), "slow-reads");
     assert_eq!(severity(SLOW_NS as u64 + MS, 1), Some(Severity::Critical));
-    assert!(severity(SLOW_NS as u64 - MS, 1).is_none_or(|it| it == Severity::Info));
+    assert!(severity(SLOW_NS as u64 - MS, 1).is_none_or(|severity| severity == Severity::Info));
     // Four at once: the device is saturated, and each waits for the others.
     assert_eq!(severity(FELT_NS as u64 + MS / 10, 4), Some(Severity::Critical));
-    assert!(severity(FELT_NS as u64 - MS / 10, 4).is_none_or(|it| it == Severity::Info));
+    assert!(
+        severity(FELT_NS as u64 - MS / 10, 4).is_none_or(|severity| severity == Severity::Info)
+    );
 }
 
 #[test]
@@ -236,5 +240,5 @@ fn a_paced_writer_is_no_warning() {
         let last = script.batch.waits.last_mut().unwrap();
         (last.class, last.device_ns) = (WaitClass::DirtyThrottle, 0);
     }
-    assert!(severity(&script, "slow-writes").is_none_or(|it| it == Severity::Info));
+    assert!(severity(&script, "slow-writes").is_none_or(|severity| severity == Severity::Info));
 }

@@ -63,15 +63,17 @@ impl<'a> CountedLoad<'a> {
 
     /// Whether it is made of other devices: then its time is theirs.
     pub fn is_stacked(&self) -> bool {
-        ["dm-", "md", "loop", "zram", "drbd", "bcache"].iter().any(|it| self.name().starts_with(it))
+        ["dm-", "md", "loop", "zram", "drbd", "bcache"]
+            .iter()
+            .any(|kind| self.name().starts_with(kind))
     }
 
     /// The letters that devices of its kind begin with: `sd`, `nvme`.
     pub fn kind(&self) -> &'a str {
         ["nvme", "sd", "vd", "xvd", "hd", "mmcblk"]
             .into_iter()
-            .find(|it| self.name().starts_with(it))
-            .map_or("", |it| &self.name()[..it.len()])
+            .find(|kind| self.name().starts_with(kind))
+            .map_or("", |kind| &self.name()[..kind.len()])
     }
 
     /// Whether it is a part of a disk of the same list.

@@ -99,7 +99,7 @@ fn hung(messages: &[HostMessage]) -> Vec<Finding> {
         _ => rules::hung_io::RULE,
     };
     let count: u64 = tasks.iter().map(|task| task.count).fold(0, u64::saturating_add);
-    let inside = class.map(|it| format!(" in {}", it.phrase())).unwrap_or_default();
+    let inside = class.map(|class| format!(" in {}", class.phrase())).unwrap_or_default();
     let others = match tasks.len() {
         1 => String::new(),
         2 => ", and so was another task".to_owned(),

@@ -41,7 +41,7 @@ pub(super) fn findings(facts: &Facts<'_>) -> Vec<Finding> {
 
 /// Its growth per second.
 fn rate(summary: &Summary, metric: Metric) -> f64 {
-    summary.samples.system(metric).and_then(|it| it.mean).unwrap_or(0.0)
+    summary.samples.system(metric).and_then(|series| series.mean).unwrap_or(0.0)
 }
 
 fn swapping(summary: &Summary) -> Option<Finding> {
@@ -177,7 +177,7 @@ fn blocked(summary: &Summary) -> Option<Finding> {
 
 pub(super) fn words(summary: &Summary) -> Option<String> {
     let (busy, waiting, _) = cpu_shares(summary)?;
-    let threads = summary.samples.system(Metric::Blocked).and_then(|it| it.mean);
+    let threads = summary.samples.system(Metric::Blocked).and_then(|series| series.mean);
     let threads =
         threads.map(|thread| format!(", {} threads blocked on average", words::number(thread)));
     Some(format!(

@@ -112,13 +112,13 @@ pub(super) fn with_counters(found: Vec<Finding>, facts: &Facts<'_>) -> Vec<Findi
         if own.iter().any(is_same) {
             continue;
         }
-        match own.iter().position(|it| explains(it, &other)) {
+        match own.iter().position(|finding| explains(finding, &other)) {
             Some(at) => own[at].explain(&other),
             None => kept.push(other),
         }
     }
     kept.extend(own);
-    kept.sort_by_key(|it| (std::cmp::Reverse(it.severity), it.place));
+    kept.sort_by_key(|finding| (std::cmp::Reverse(finding.severity), finding.place));
     kept
 }
 

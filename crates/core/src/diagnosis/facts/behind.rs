@@ -29,7 +29,7 @@ impl<'a> Facts<'a> {
         for waiter in self.summary().blame.iter().flat_map(|blame| &blame.waiters) {
             let own = (waiter.process.as_str(), self.container_of(waiter.pid, &waiter.process));
             let mut counted: Vec<(&str, Option<&str>)> = Vec::new();
-            for behind in waiter.behind.iter().filter(|it| !it.own) {
+            for behind in waiter.behind.iter().filter(|culprit| !culprit.own) {
                 let Some(process) = behind.process.as_deref() else { continue };
                 let program = (process, self.container_of(behind.pid, process));
                 let counts = behind.origin.is_some_and(|origin| origins.contains(&origin));

@@ -43,7 +43,7 @@ impl<'a> Facts<'a> {
 
     /// Returns the waits for a device of processes that do not do the work themselves.
     pub fn victims(&self, device: &str, is_own: impl Fn(&str) -> bool) -> Waited<'a> {
-        self.waits(|it| it.device.as_deref() == Some(device) && !is_own(&it.process))
+        self.waits(|group| group.device.as_deref() == Some(device) && !is_own(&group.process))
     }
 }
 

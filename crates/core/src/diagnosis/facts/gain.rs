@@ -84,7 +84,8 @@ impl Facts<'_> {
             return 1.0;
         }
         let series = self.summary().samples.of(Metric::HiddenWait).iter();
-        let own = series.filter(|it| process_of(&it.subject).is_some_and(|it| it.0 == pid));
+        let own = series
+            .filter(|series| process_of(&series.subject).is_some_and(|process| process.0 == pid));
         let hidden_ns: f64 = own.filter_map(|series| series.change).sum();
         if let Some(share) = self.critical_share(pid, hidden_ns) {
             return share;
@@ -137,7 +138,9 @@ impl Facts<'_> {
             return None;
         }
         let series = self.summary().samples.of(Metric::SleptForOwn).iter();
-        let own = series.filter(|it| process_of(&it.subject).is_some_and(|it| it.0 == group.pid));
+        let own = series.filter(|series| {
+            process_of(&series.subject).is_some_and(|process| process.0 == group.pid)
+        });
         let slept_ns: f64 = own.filter_map(|series| series.change).sum();
         // Those of several threads may be more than the watch.
         let watch_ns = self.duration_ns() as f64;

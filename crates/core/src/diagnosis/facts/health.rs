@@ -68,10 +68,10 @@ pub fn limit_times(device: &DeviceSummary) -> Option<LimitTimes> {
         Some(us.saturating_mul(1000).min(of_ns))
     };
     Some(LimitTimes {
-        volume_iops_ns: grown(|it| it.volume_iops_exceeded_us)?,
-        volume_throughput_ns: grown(|it| it.volume_throughput_exceeded_us)?,
-        instance_iops_ns: grown(|it| it.instance_iops_exceeded_us)?,
-        instance_throughput_ns: grown(|it| it.instance_throughput_exceeded_us)?,
+        volume_iops_ns: grown(|volume| volume.volume_iops_exceeded_us)?,
+        volume_throughput_ns: grown(|volume| volume.volume_throughput_exceeded_us)?,
+        instance_iops_ns: grown(|volume| volume.instance_iops_exceeded_us)?,
+        instance_throughput_ns: grown(|volume| volume.instance_throughput_exceeded_us)?,
         of_ns,
     })
 }
@@ -136,17 +136,17 @@ pub fn messages<'a>(device: &'a DeviceSummary, kinds: &[&str]) -> Vec<&'a Kernel
 /// Returns whether the device throttled itself because of heat during the watch.
 pub fn throttled(device: &DeviceSummary) -> bool {
     let of: [fn(&NvmeHealth) -> u64; 4] = [
-        |it| it.light_throttles,
-        |it| it.heavy_throttles,
-        |it| it.light_throttle_s,
-        |it| it.heavy_throttle_s,
+        |log| log.light_throttles,
+        |log| log.heavy_throttles,
+        |log| log.light_throttle_s,
+        |log| log.heavy_throttle_s,
     ];
     of.into_iter().any(|of| grown(device, of) > 0)
 }
 
 /// Returns for how long it did, seconds.
 pub fn throttled_s(device: &DeviceSummary) -> u64 {
-    grown(device, |it| it.light_throttle_s.saturating_add(it.heavy_throttle_s))
+    grown(device, |log| log.light_throttle_s.saturating_add(log.heavy_throttle_s))
 }
 
 /// Returns whether it is above a temperature limit of its own.
@@ -169,7 +169,7 @@ pub fn report(device: &DeviceSummary) -> Option<String> {
                 .then(|| format!("throttled for {}", words::time(throttled_s as f64 * 1e9))),
         );
         said.push(format!("{} % of its life used", log.used_percent));
-        let wakes = log.wakes_within_us().filter(|it| *it >= LEAST_TO_WAKE_US);
+        let wakes = log.wakes_within_us().filter(|wakes_us| *wakes_us >= LEAST_TO_WAKE_US);
         said.extend(
             wakes.map(|wake| format!("needs up to {} to wake", words::time(wake as f64 * 1e3))),
         );

@@ -84,7 +84,7 @@ impl<'a> Facts<'a> {
 
     fn is_memory_short(&self, all: f64) -> bool {
         let available = self.summary.samples.system(Metric::MemoryAvailable);
-        available.and_then(|it| it.min).is_some_and(|least| least < SHORT * all)
+        available.and_then(|series| series.min).is_some_and(|least| least < SHORT * all)
     }
 }
 

@@ -172,7 +172,7 @@ impl<'a> Around<'a> {
         let (left, right) = (raw(&self.left), raw(&self.right));
         let sum = |bytes: &[u64], range: &Range<usize>| -> f64 {
             let range = range.start.min(bytes.len())..range.end.min(bytes.len());
-            bytes[range].iter().map(|it| *it as f64).sum()
+            bytes[range].iter().map(|count| *count as f64).sum()
         };
         let all: Vec<u64> = self.patterns.timeline.bins.iter().map(|bin| bin.bytes).collect();
         let share = |bytes: &[u64], range| sum(bytes, range) / sum(&all, range).max(1.0);

@@ -71,7 +71,7 @@ impl Facts<'_> {
 
 /// Leaves of a device its name and place only, so that the others keep theirs.
 fn forget(row: &mut DeviceSummary) {
-    row.directions.0.iter_mut().for_each(|it| *it = Default::default());
+    row.directions.0.iter_mut().for_each(|direction| *direction = Default::default());
     (row.aqu_sz, row.util_share, row.busy_depth_mean) = (None, None, None);
     (row.oldest_open_ns, row.stalled_ns, row.kernel) = (None, None, None);
     (row.health_start, row.health_end) = (None, None);

@@ -128,8 +128,8 @@ impl<'a> Facts<'a> {
         let all_bytes = whole.iter().copied().fold(0_u64, u64::saturating_add).max(1) as f64;
         let share = |row: &UsedRow<ProcessRow>| {
             let time_ns: u64 =
-                same(row).map(|it| it.usage.all_time_ns()).fold(0, u64::saturating_add);
-            let moved = same(row).map(|it| bytes(it).0.saturating_add(bytes(it).1));
+                same(row).map(|other| other.usage.all_time_ns()).fold(0, u64::saturating_add);
+            let moved = same(row).map(|other| bytes(other).0.saturating_add(bytes(other).1));
             let moved: u64 = moved.fold(0, u64::saturating_add);
             // Who moves most of the bytes may have its requests alone in flight; where a disk must
             // seek, it is the number of requests that takes the time.

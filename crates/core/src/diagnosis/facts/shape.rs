@@ -252,8 +252,9 @@ pub fn two_modes(buckets: &[Bucket]) -> Option<TwoModes> {
     let parted = |valley: u32| -> Option<(f64, TwoModes)> {
         let left = &buckets[..buckets.partition_point(|bucket| octave(bucket) < valley)];
         let right = &buckets[buckets.partition_point(|bucket| octave(bucket) <= valley)..];
-        let count =
-            |part: &[Bucket]| part.iter().map(|it| it.requests).fold(0_u64, u64::saturating_add);
+        let count = |part: &[Bucket]| {
+            part.iter().map(|bucket| bucket.requests).fold(0_u64, u64::saturating_add)
+        };
         let (fast, slow) = (count(left), count(right));
         let (fast_ns, slow_ns) = (median(left)?, median(right)?);
         let depth = (total - fast - slow) as f64 / fast.min(slow).max(1) as f64;
@@ -264,7 +265,7 @@ pub fn two_modes(buckets: &[Bucket]) -> Option<TwoModes> {
         (is_mode && is_apart && depth <= VALLEY).then_some((depth, found))
     };
     let found = (first + 1..last).filter_map(parted);
-    found.min_by(|a, b| a.0.total_cmp(&b.0)).map(|it| it.1)
+    found.min_by(|a, b| a.0.total_cmp(&b.0)).map(|found| found.1)
 }
 
 /// The largest ratio of the requests between two modes to the smaller mode. Chosen.

@@ -24,12 +24,12 @@ impl WaitsByStack<'_> {
     pub fn subject(&self) -> Subject {
         let first =
             |of: fn(&WaitStack) -> Option<String>| self.stacks.iter().find_map(|stack| of(stack));
-        let process = first(|it| it.process.clone());
+        let process = first(|stack| stack.process.clone());
         let own = self.stacks.iter().find(|stack| stack.process == process);
         Subject {
-            device: first(|it| it.device.clone()),
-            pid: own.and_then(|it| it.pid),
-            container: own.and_then(|it| it.container.clone()),
+            device: first(|stack| stack.device.clone()),
+            pid: own.and_then(|stack| stack.pid),
+            container: own.and_then(|stack| stack.container.clone()),
             file: self.stacks.first().and_then(|stack| stack.file.clone()),
             process,
         }

@@ -104,18 +104,20 @@ impl<'a> Facts<'a> {
             .into_values()
             .map(|groups| self.syncs_of(Waited::from_groups(groups)))
             .collect();
-        found.sort_by_key(|it| std::cmp::Reverse(it.waited.time_ns));
+        found.sort_by_key(|syncs| std::cmp::Reverse(syncs.waited.time_ns));
         found
     }
 
     fn syncs_of(&self, waited: Waited<'a>) -> ProgramSyncs<'a> {
         let first = waited.groups.first();
         let process = first.map(|first| first.process.as_str());
-        let rows = self.summary().activity.iter().flat_map(|it| &it.rows);
+        let rows = self.summary().activity.iter().flat_map(|activity| &activity.rows);
         let own: Vec<&ActivityRow> =
             rows.filter(|row| row.process.as_deref() == process && process.is_some()).collect();
         let is_synced = |row: &ActivityRow| {
-            own.iter().any(|it| it.counts.fsyncs > 0 && it.file == row.file && it.file.is_some())
+            own.iter().any(|other| {
+                other.counts.fsyncs > 0 && other.file == row.file && other.file.is_some()
+            })
         };
         let synced: Vec<&&ActivityRow> = own.iter().filter(|row| is_synced(row)).collect();
         let sum = |rows: &[&&ActivityRow], of: fn(&ActivityRow) -> u64| {

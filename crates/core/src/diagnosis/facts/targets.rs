@@ -58,7 +58,7 @@ fn of_target(target: &MappedTarget) -> Option<String> {
         _ => {}
     }
     let dirty = target.dirty.filter(|dirty| *dirty > 0);
-    said.extend(share(dirty, target.total).map(|it| format!("{} dirty", words::percent(it))));
+    said.extend(share(dirty, target.total).map(|share| format!("{} dirty", words::percent(share))));
     said.extend(hit_share(target.hits, target.misses));
     let (failed, all) = failed_paths(target);
     match failed.len() {

@@ -56,7 +56,8 @@ impl Facts<'_> {
         let sum = |of: fn(&DirectionSummary) -> u64| {
             device.directions.0.iter().map(of).fold(0, u64::saturating_add) as f64
         };
-        let (requests, bytes) = (sum(|direction| direction.requests), sum(|it| it.bytes));
+        let (requests, bytes) =
+            (sum(|direction| direction.requests), sum(|direction| direction.bytes));
         let slow = SlowBulk { per_s: bytes / self.seconds(), size: bytes / requests.max(1.0) };
         let is_slow = slow.per_s < SLOW_BULK_PER_S && slow.size >= LARGE;
         (is_slow && device.util_share.unwrap_or(0.0) >= BUSY).then_some(slow)
@@ -112,7 +113,7 @@ impl Facts<'_> {
     pub fn is_about_copy(&self, subject: &Subject) -> bool {
         let process = subject.process.as_deref().unwrap_or_default();
         let device = self.device_of(subject);
-        device.is_some_and(|it| self.is_copied_by(it, process, subject.file.as_deref()))
+        device.is_some_and(|device| self.is_copied_by(device, process, subject.file.as_deref()))
     }
 
     /// Whether a program works in the background, as a backup or a database's snapshot does: nobody
