@@ -90,7 +90,7 @@ impl HourCommit {
     /// Puts the halves of a group in its place.
     pub fn divide(&mut self, group: &HostGroup, halves: &[HostGroup]) {
         self.version = GROUPS_VERSION;
-        self.groups.retain(|it| it != group);
+        self.groups.retain(|known| known != group);
         self.groups.extend_from_slice(halves);
         self.groups.sort();
     }

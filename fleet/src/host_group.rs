@@ -26,8 +26,9 @@ impl HostGroup {
     /// as zero.
     pub fn has(&self, host_id: &str) -> bool {
         let identity = u64::from_str_radix(host_id, 16).unwrap_or(0);
-        let bit =
-            |at: usize| identity.checked_shr(63_u32.saturating_sub(at as u32)).map(|it| it & 1);
+        let bit = |at: usize| {
+            identity.checked_shr(63_u32.saturating_sub(at as u32)).map(|shifted| shifted & 1)
+        };
         self.bits.bytes().enumerate().all(|(at, wanted)| bit(at) == Some(u64::from(wanted == b'1')))
     }
 

@@ -79,7 +79,7 @@ impl HostFiles {
         });
         let words = [vendor, model];
         let model: Vec<String> = words.into_iter().flatten().collect();
-        let sectors: u64 = first(&["size"]).and_then(|it| it.parse().ok()).unwrap_or(0);
+        let sectors: u64 = first(&["size"]).and_then(|text| text.parse().ok()).unwrap_or(0);
         UploadDrive {
             model: model.join(" "),
             firmware: first(&["device/firmware_rev", "device/rev"]).unwrap_or_default(),
@@ -87,7 +87,7 @@ impl HostFiles {
                 .or_else(|| self.scsi_serial(&block))
                 .unwrap_or_default(),
             size_bytes: sectors.saturating_mul(512),
-            rotational: first(&["queue/rotational"]).map(|it| it == "1"),
+            rotational: first(&["queue/rotational"]).map(|text| text == "1"),
         }
     }
 

@@ -69,7 +69,7 @@ impl UploadName {
         let hour = FleetHour::parse(parts.next()?, hour)?;
         let window_s: i64 = window.parse().ok()?;
         let kind = match kind.split_at_checked(1)? {
-            ("m", count) => UploadKind::Minutes(count.parse().ok().filter(|it| *it <= 10)?),
+            ("m", count) => UploadKind::Minutes(count.parse().ok().filter(|count| *count <= 10)?),
             ("i", number) => UploadKind::Incident(number.parse().ok()?),
             _ => return None,
         };

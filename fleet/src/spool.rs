@@ -348,7 +348,7 @@ mod tests {
     #[test]
     fn minutes_become_windows_and_nothing_is_lost() {
         let start = 1_763_942_400;
-        let lines: Vec<String> = (0..25).map(|it| line(start + it * 60 + 3, 100)).collect();
+        let lines: Vec<String> = (0..25).map(|minute| line(start + minute * 60 + 3, 100)).collect();
         let windows = windows(&lines, i64::MAX);
         let minutes: Vec<u8> = windows.iter().map(|window| window.minutes).collect();
         assert_eq!(minutes, [10, 10, 5]);
@@ -363,7 +363,7 @@ mod tests {
     #[test]
     fn a_window_is_taken_once_it_is_over_and_a_minute_once() {
         let start = 1_763_942_400;
-        let mut lines: Vec<String> = (0..10).map(|it| line(start + it * 60, 1)).collect();
+        let mut lines: Vec<String> = (0..10).map(|minute| line(start + minute * 60, 1)).collect();
         lines.push(line(start, 1));
         lines.push("{\"time_s\": 17639".to_owned());
         assert!(windows(&lines, start + WINDOW_S - 1).is_empty());

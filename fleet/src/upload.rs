@@ -303,7 +303,8 @@ impl Upload {
         let host = &self.host;
         let own = [&host.name, &host.rack, &host.kernel, &host.iowhy].into_iter();
         let drives = self.drives.iter();
-        let drives = drives.flat_map(|(name, it)| [name, &it.model, &it.firmware, &it.serial]);
+        let drives =
+            drives.flat_map(|(name, drive)| [name, &drive.model, &drive.firmware, &drive.serial]);
         let operations = self.flows.values().flat_map(BTreeMap::keys);
         let findings = self.findings.iter().flat_map(|finding| {
             let some = [finding.device.as_ref(), finding.process.as_ref()].into_iter().flatten();
@@ -411,7 +412,8 @@ mod tests {
         long.host.name = "x".repeat(MOST_NAME_BYTES + 1);
         assert_eq!(refused(&long), "has a name that is too long");
         let mut many = upload();
-        many.blocked = (0..=MOST_ENTRIES as u64).map(|it| (it.to_string(), it)).collect();
+        many.blocked =
+            (0..=MOST_ENTRIES as u64).map(|number| (number.to_string(), number)).collect();
         assert_eq!(refused(&many), "has too many entries");
         let mut huge = upload();
         huge.watched_ns = u64::MAX;

@@ -271,7 +271,7 @@ pub async fn run_executor(stores: Arc<FleetStores>, options: ExecutorOptions) ->
         registry.aggregate_functions.insert(function.name().to_owned(), function);
     }
     let produce = move |_: &SessionConfig| {
-        runtime(Arc::clone(&stores), None).map_err(|it| DataFusionError::External(it.into()))
+        runtime(Arc::clone(&stores), None).map_err(|error| DataFusionError::External(error.into()))
     };
     let tls = options.tls;
     let of_sessions = tls.clone();

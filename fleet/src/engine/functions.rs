@@ -47,7 +47,8 @@ fn for_each_bin(array: &dyn Array, mut each: impl FnMut(usize, LatencyBin)) -> R
     }
     let Some(lists) = array.as_list_opt::<i32>() else { return exec_err!("{wrong}") };
     let Some(bins) = lists.values().as_struct_opt() else { return exec_err!("{wrong}") };
-    let column = |name| bins.column_by_name(name).and_then(|it| it.as_primitive_opt::<Int64Type>());
+    let column =
+        |name| bins.column_by_name(name).and_then(|column| column.as_primitive_opt::<Int64Type>());
     let (Some(from_ns), Some(requests)) = (column("from_ns"), column("requests")) else {
         return exec_err!("{wrong}");
     };
@@ -190,7 +191,7 @@ impl ScalarUDFImpl for LatencyPercentile {
             return exec_err!("the share of latency_percentile is between 0 and 1");
         }
         let found = bins_of(latency)?.into_iter().zip(shares.iter());
-        let found = found.map(|(bins, share)| percentile(&bins, share?).map(|it| it as i64));
+        let found = found.map(|(bins, share)| percentile(&bins, share?).map(|ns| ns as i64));
         Ok(ColumnarValue::Array(Arc::new(found.collect::<Int64Array>())))
     }
 }
@@ -225,7 +226,7 @@ impl ScalarUDFImpl for LatencyMean {
         let Some(latency) = arrays.first() else { return exec_err!("latency_mean takes one") };
         let mean = |bins: Vec<LatencyBin>| {
             let requests = bins.iter().map(|bin| bin.1).fold(0, u64::saturating_add);
-            time_ns(&bins).checked_div(requests).map(|it| it as i64)
+            time_ns(&bins).checked_div(requests).map(|ns| ns as i64)
         };
         let found = bins_of(latency)?.into_iter().map(mean);
         Ok(ColumnarValue::Array(Arc::new(found.collect::<Int64Array>())))
@@ -247,7 +248,7 @@ impl Default for HostGroup {
 /// A host's name without its domain, and without the number at its end.
 pub fn host_group(host: &str) -> &str {
     let short = host.split('.').next().unwrap_or(host);
-    let group = short.trim_end_matches(|it: char| it.is_ascii_digit());
+    let group = short.trim_end_matches(|character: char| character.is_ascii_digit());
     match group.trim_end_matches(['-', '_']) {
         "" => short,
         group => group,
@@ -271,7 +272,7 @@ impl ScalarUDFImpl for HostGroup {
         let arrays = arrays(args)?;
         let Some(hosts) = arrays.first() else { return exec_err!("host_group takes one") };
         let hosts = cast(hosts, &DataType::Utf8)?;
-        let groups = hosts.as_string::<i32>().iter().map(|it| it.map(host_group));
+        let groups = hosts.as_string::<i32>().iter().map(|host| host.map(host_group));
         Ok(ColumnarValue::Array(Arc::new(groups.collect::<StringArray>())))
     }
 }

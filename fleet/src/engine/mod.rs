@@ -396,7 +396,7 @@ fn query_error(error: &DataFusionError) -> FleetError {
 fn is_unreachable(text: &str) -> bool {
     ["transport error", "Transport", "Connection refused", "tcp connect"]
         .iter()
-        .any(|it| text.contains(it))
+        .any(|phrase| text.contains(phrase))
 }
 
 /// Returns whether a file is gone: merged into another one since it was named.

@@ -132,7 +132,7 @@ impl FleetTableProvider {
             let kept = predicate.prune(&HourStatistics { files: &self.recipe.files })?;
             fits.iter_mut().zip(kept).for_each(|(fits, kept)| *fits &= kept);
         }
-        Ok(self.recipe.files.iter().zip(fits).filter(|it| it.1).map(|it| it.0).collect())
+        Ok(self.recipe.files.iter().zip(fits).filter(|pair| pair.1).map(|pair| pair.0).collect())
     }
 
     /// Files in groups of about the same number of bytes.

@@ -82,7 +82,8 @@ impl ColumnMapping {
     pub fn from_args(map: &[String], every_s: i64, request_bytes: u64) -> Result<ColumnMapping> {
         let mut given = HashMap::new();
         for text in map {
-            let name = |name: &str| TEXTS.iter().chain(&NUMBERS).copied().find(|it| *it == name);
+            let name =
+                |name: &str| TEXTS.iter().chain(&NUMBERS).copied().find(|known| *known == name);
             let (left, right) = text.split_once('=').unwrap_or((text, ""));
             let Some(name) = name(left) else {
                 let names: Vec<&str> = TEXTS.iter().chain(&NUMBERS).copied().collect();
@@ -153,7 +154,7 @@ impl FileColumns {
 
     fn check(&self, path: &Path) -> Result<()> {
         let has = |name: &str| {
-            let at = NUMBERS.iter().position(|it| *it == name);
+            let at = NUMBERS.iter().position(|known| *known == name);
             at.is_some_and(|at| self.numbers[at].is_some())
         };
         let needs = |what: &str| {
@@ -243,7 +244,7 @@ mod tests {
     use crate::store::{FleetStores, StoreOptions};
 
     fn mapping(map: &[&str]) -> Result<ColumnMapping> {
-        let map: Vec<String> = map.iter().map(|it| (*it).to_owned()).collect();
+        let map: Vec<String> = map.iter().map(|text| (*text).to_owned()).collect();
         ColumnMapping::from_args(&map, 15, 16_384)
     }
 
@@ -255,7 +256,7 @@ mod tests {
             let error = mapping(&[map]).unwrap_err().to_string();
             assert!(error.contains(word), "{map}: {error}");
         }
-        let columns: Vec<String> = ["ts", "disk"].iter().map(|it| (*it).to_owned()).collect();
+        let columns: Vec<String> = ["ts", "disk"].iter().map(|name| (*name).to_owned()).collect();
         let all = ["time=ts", "host=@h", "device=disk"];
         for count in 0..all.len() {
             let mapping = mapping(&all[..count]).unwrap();

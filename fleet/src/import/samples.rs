@@ -123,7 +123,7 @@ impl SampleWindows {
         let text = |at: usize| columns.numbers[at].and_then(cell);
         let number = |at: usize| match text(at) {
             None | Some("" | "NA" | "NaN" | "nan" | "null" | "NULL" | "-") => Some(None),
-            Some(text) => text.parse().ok().filter(|it: &f64| it.is_finite()).map(Some),
+            Some(text) => text.parse().ok().filter(|value: &f64| value.is_finite()).map(Some),
         };
         let begin_s = time_s(text(0)?)?.checked_sub(self.every_s)?;
         if !(EARLIEST_S..=now_s()).contains(&begin_s) {
@@ -138,7 +138,7 @@ impl SampleWindows {
         let units = [1e9, 1e6, 1e3, 1.0];
         let mut latency_ns = None;
         for (at, unit) in (5..NUMBERS.len()).zip(units) {
-            latency_ns = latency_ns.or(number(at)?.map(|it| it * unit));
+            latency_ns = latency_ns.or(number(at)?.map(|value| value * unit));
         }
         let (Some(requests), Some(latency_ns)) = (requests, latency_ns) else { return Some(None) };
         let requests = requests.round();

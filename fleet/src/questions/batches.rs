@@ -73,7 +73,7 @@ pub(super) fn slow_batches(data: &DriveHours, kind: BatchKind, alarms: f64) -> V
             batches.iter().map(|(name, hosts)| (*name, BatchValues::new(hosts))).collect();
         for (name, batch) in &batches {
             let rest = || batches.iter().filter(|other| other.0 != *name);
-            let others: Vec<f64> = rest().flat_map(|it| it.1.hosts.iter().copied()).collect();
+            let others: Vec<f64> = rest().flat_map(|other| other.1.hosts.iter().copied()).collect();
             let Some((score, limit)) = batch_score(&batch.hosts, &others, tested, alarms) else {
                 continue;
             };
@@ -83,8 +83,8 @@ pub(super) fn slow_batches(data: &DriveHours, kind: BatchKind, alarms: f64) -> V
             found.push(SlowBatch {
                 kind,
                 name: *name,
-                model: of.map(|it| it.0),
-                drives: (batch.drives.len(), rest().map(|it| it.1.drives.len()).sum()),
+                model: of.map(|batch| batch.0),
+                drives: (batch.drives.len(), rest().map(|other| other.1.drives.len()).sum()),
                 excess: describe(&own, score, limit, data.first_hour()),
             });
         }
@@ -142,7 +142,7 @@ impl Batches<'_> {
             let near = if count > 1.0 { (count / (count - 1.0)).sqrt() } else { 1.0 };
             distances.extend(values.iter().map(|value| (value - middle) * near));
         }
-        Spread::new(&distances, LEAST_SIGMA).map_or(LEAST_SIGMA, |it| it.sigma)
+        Spread::new(&distances, LEAST_SIGMA).map_or(LEAST_SIGMA, |spread| spread.sigma)
     }
 
     /// Returns the excess that the drives of each host have in common, without those of `but`.
@@ -200,13 +200,14 @@ impl Batches<'_> {
         let mut hosts = self.hosts(self.sigma(), is_slow);
         hosts.retain(|host| host.drives.len() >= LEAST_DRIVES);
         hosts.iter_mut().for_each(|host| host.excess -= of_rack(host.rack));
-        self.beyond(BatchKind::Host, hosts).into_iter().map(|it| it.0).collect()
+        self.beyond(BatchKind::Host, hosts).into_iter().map(|found| found.0).collect()
     }
 
     /// Returns those that are above the others of their kind, with their excess.
     fn beyond(&self, kind: BatchKind, all: Vec<WholeExcess>) -> Vec<(SlowBatch, f64)> {
-        let values: Vec<f64> = all.iter().map(|it| it.excess).collect();
-        let spread = Spread::new(&values, LEAST_SIGMA).filter(|it| it.count > LEAST_SIBLINGS);
+        let values: Vec<f64> = all.iter().map(|whole| whole.excess).collect();
+        let spread =
+            Spread::new(&values, LEAST_SIGMA).filter(|spread| spread.count > LEAST_SIBLINGS);
         let Some(spread) = spread else { return Vec::new() };
         let score = |whole_excess: &WholeExcess| {
             (whole_excess.excess - spread.middle) / spread.sigma.max(whole_excess.chance)
@@ -217,7 +218,7 @@ impl Batches<'_> {
         let probability = |score: &f64| upper_probability(freedom, score / wider);
         let probabilities: Vec<f64> = scores.iter().map(probability).collect();
         let limit = wider * upper_limit(freedom, named_up_to(&probabilities, self.alarms));
-        let drives: usize = all.iter().map(|it| it.drives.len()).sum();
+        let drives: usize = all.iter().map(|whole| whole.drives.len()).sum();
         let mut found = Vec::new();
         for (it, score) in all.iter().zip(&scores) {
             let excess = it.excess - spread.middle;

@@ -153,7 +153,7 @@ pub fn section(rows: &[DiffRow], sides: &DiffSides) -> AnswerSection {
     let [a, b] = sides.names();
     let cells = |row: &DiffRow| {
         let sign = if row.difference_ns < 0.0 { "" } else { "+" };
-        let of = |it: f64| crate::output::duration_text(it);
+        let of = |value: f64| crate::output::duration_text(value);
         let is_clear = row.difference_ns.abs() > row.interval_ns;
         vec![
             AnswerCell::text(row.operation.clone()),

@@ -154,7 +154,7 @@ fn common(cause: &CauseHosts, fleet: &FleetHosts) -> String {
         }
     }
     found.sort();
-    found.into_iter().map(|it| it.1).collect::<Vec<_>>().join(", ")
+    found.into_iter().map(|found| found.1).collect::<Vec<_>>().join(", ")
 }
 
 fn row(name: &str, cause: &CauseHosts, fleet: &FleetHosts) -> Vec<AnswerCell> {

@@ -131,8 +131,8 @@ pub(super) fn describe(hours: &[HourExcess], score: f64, limit: f64, first: i32)
         .into_iter()
         .filter_map(|(hour, mut values)| Some((hour, median(&mut values)?)))
         .collect();
-    series.sort_by_key(|it| it.0);
-    let values: Vec<f64> = series.iter().map(|it| it.1).collect();
+    series.sort_by_key(|pair| pair.0);
+    let values: Vec<f64> = series.iter().map(|pair| pair.1).collect();
     let since = onset(&values).and_then(|(at, _, _)| series.get(at)).or(series.first());
     let since = since.map(|since| since.0).filter(|hour| *hour > first);
     let slow = hours.iter().filter(|hour| since.is_none_or(|since| hour.hour >= since));
@@ -219,7 +219,8 @@ fn find_in(data: &DriveHours, alarms: f64, known: &mut [bool]) -> OutlierReport 
     let hours = by_drive(data, rule);
     let batches = Batches { data, hours: &hours, alarms };
     let racks = batches.slow_racks();
-    let of_rack = |rack: u32| racks.iter().find(|it| it.0.name == rack).map_or(0.0, |rack| rack.1);
+    let of_rack =
+        |rack: u32| racks.iter().find(|known| known.0.name == rack).map_or(0.0, |rack| rack.1);
     let own = own_excesses(data, &hours, |drive| of_rack(drive.rack));
     known.iter_mut().zip(&own).for_each(|(known, own)| *known |= own.lasting.is_some());
     report.drives = slow_drives(data, &hours, &own, alarms);
@@ -272,13 +273,13 @@ fn slow_drives(
     };
     let probabilities: Vec<f64> = scores.iter().map(probability).collect();
     let named_up_to = named_up_to(&probabilities, alarms);
-    let slow = |(it, probability): (&DriveScore, &f64)| {
-        let limit = wider * upper_limit(it.freedom, named_up_to);
+    let slow = |(score, probability): (&DriveScore, &f64)| {
+        let limit = wider * upper_limit(score.freedom, named_up_to);
         let is_slow = *probability <= named_up_to;
         is_slow.then(|| {
-            let hours = &own[it.drive as usize].hours;
-            let excess = describe(hours, it.score, limit, data.first_hour());
-            SlowDrive { drive: it.drive, siblings: it.siblings, excess }
+            let hours = &own[score.drive as usize].hours;
+            let excess = describe(hours, score.score, limit, data.first_hour());
+            SlowDrive { drive: score.drive, siblings: score.siblings, excess }
         })
     };
     scores.iter().zip(&probabilities).filter_map(slow).collect()

@@ -145,7 +145,7 @@ impl SharedSpread {
         let bias = |half: f64| digamma(half) - half.ln();
         let mut logs: Vec<f64> = known.iter().map(|(log, half)| log - bias(*half)).collect();
         // In many groups some have sick values, which must not make all of them seem uneven.
-        let robust = Spread::new(&logs, 0.0).filter(|it| it.count >= LEAST_ROBUST);
+        let robust = Spread::new(&logs, 0.0).filter(|spread| spread.count >= LEAST_ROBUST);
         let (middle, spread) = match robust {
             Some(robust) => (robust.middle, robust.sigma.powi(2)),
             None => {
@@ -362,14 +362,15 @@ mod tests {
             .collect();
         assert!(tail(&normal, 1e6) < 1.02);
         let long: Vec<f64> =
-            normal.iter().map(|it| if *it < -2.0 { it * 2.0 } else { *it }).collect();
+            normal.iter().map(|value| if *value < -2.0 { value * 2.0 } else { *value }).collect();
         assert!((1.8..2.2).contains(&tail(&long, 1e6)));
         assert!(slow_side(&normal, 1e6) < 1.02);
         let skew: Vec<f64> =
-            normal.iter().map(|it| if *it > 0.0 { it * 2.0 } else { *it }).collect();
+            normal.iter().map(|value| if *value > 0.0 { value * 2.0 } else { *value }).collect();
         assert!((1.9..2.1).contains(&slow_side(&skew, 1e6)) && tail(&skew, 1e6) < 1.02);
         // Slow ones do not hide themselves.
-        let sick: Vec<f64> = normal.iter().map(|it| if *it > 1.7 { 9.0 } else { *it }).collect();
+        let sick: Vec<f64> =
+            normal.iter().map(|value| if *value > 1.7 { 9.0 } else { *value }).collect();
         assert!(tail(&sick, 1e6).max(slow_side(&sick, 1e6)) < 1.1);
     }
 

@@ -67,7 +67,8 @@ async fn drives(engine: &FleetEngine, order: TopOrder, most: usize) -> Result<An
     let longest = columns.numbers("max_ns")?;
     let mut rows = Vec::new();
     for row in 0..answer.rows.num_rows() {
-        let text = |name: &str| columns.texts(name).map(|it| AnswerCell::text(text_at(it, row)));
+        let text =
+            |name: &str| columns.texts(name).map(|texts| AnswerCell::text(text_at(texts, row)));
         let count = requests.value(row) as f64;
         let p99_ns = if p99.is_valid(row) { p99.value(row) as f64 } else { 0.0 };
         rows.push(vec![

@@ -153,7 +153,8 @@ impl SimulatedHost {
             .enumerate()
             .map(|(at, model)| SimulatedDrive::new(&mut numbers, index, at, &MODELS[*model]))
             .collect();
-        let busy: f64 = LogNormal::new(0.0, 0.35).map_or(1.0, |it| it.sample(&mut numbers));
+        let busy: f64 =
+            LogNormal::new(0.0, 0.35).map_or(1.0, |distribution| distribution.sample(&mut numbers));
         let is_upgraded = numbers.random_bool(1.0 / 3.0) && index != SICK_HOST;
         let mut of_rack = self::numbers(plan, &[4, (index / RACK_HOSTS) as u64]);
         let factor = nature(&mut numbers, HOST_SIGMA) * nature(&mut of_rack, RACK_SIGMA);
@@ -187,7 +188,7 @@ impl SimulatedHost {
 
 /// Returns a factor of slowness by nature.
 fn nature(numbers: &mut Pcg64Mcg, sigma: f64) -> f64 {
-    Normal::new(0.0, sigma).map_or(1.0, |it| it.sample(numbers).exp())
+    Normal::new(0.0, sigma).map_or(1.0, |distribution| distribution.sample(numbers).exp())
 }
 
 fn role_of(index: usize) -> (&'static str, &'static [usize]) {

@@ -24,7 +24,7 @@ const OPERATIONS: [&str; 2] = ["read", "write"];
 const REQUEST_BYTES: [u64; 2] = [16 << 10, 24 << 10];
 
 fn normal(numbers: &mut Pcg64Mcg, sigma: f64) -> f64 {
-    Normal::new(0.0, sigma).map_or(0.0, |it| it.sample(numbers))
+    Normal::new(0.0, sigma).map_or(0.0, |distribution| distribution.sample(numbers))
 }
 
 /// The share of the day's load at a time: least at 4 o'clock, most at 16.

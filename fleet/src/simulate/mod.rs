@@ -138,10 +138,10 @@ impl FleetPlan {
     /// Returns the planted trouble with its places.
     pub fn truth(&self) -> PlantedTruth {
         let hosts = self.fleet();
-        let sick = hosts.iter().find(|it| it.index == host::SICK_HOST);
-        let drive = sick.and_then(|it| Some((it, it.upload_drives().into_iter().next()?)));
+        let sick = hosts.iter().find(|host| host.index == host::SICK_HOST);
+        let drive = sick.and_then(|host| Some((host, host.upload_drives().into_iter().next()?)));
         let drive = drive.filter(|_| self.trouble.slow_drive.is_some());
-        let slow = hosts.iter().find(|it| it.index == host::SLOW_HOST);
+        let slow = hosts.iter().find(|host| host.index == host::SLOW_HOST);
         let slow = slow.filter(|_| self.trouble.host.is_some());
         PlantedTruth {
             slow_drive: drive.map(|(host, (device, drive))| {

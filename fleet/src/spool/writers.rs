@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn minutes_add_up_to_their_window_and_hours_count_once() {
         let mut minutes: Vec<String> =
-            (0..20).map(|it| record(START_S + it * 60, 60, 100)).collect();
+            (0..20).map(|minute| record(START_S + minute * 60, 60, 100)).collect();
         minutes.insert(3, minutes[2].clone());
         minutes.push("{\"time_s\": 17".to_owned());
         let uploads = windows(20, &minutes, &[record(START_S, 3600, 1_000_000)]);

@@ -126,7 +126,7 @@ impl ObjectStore for CountedStore {
     async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         self.check(location)?;
         let found = self.inner.get_ranges(location, ranges).await?;
-        self.counts.add(location, found.iter().map(|it| it.len() as u64).sum());
+        self.counts.add(location, found.iter().map(|bytes| bytes.len() as u64).sum());
         Ok(found)
     }
 

@@ -243,7 +243,9 @@ fn place_url(text: &str) -> Result<(Url, ObjectPath)> {
         _ => directory_url(text)?,
     };
     let prefix = match url.scheme() {
-        "file" => url.to_file_path().ok().and_then(|it| ObjectPath::from_absolute_path(it).ok()),
+        "file" => {
+            url.to_file_path().ok().and_then(|path| ObjectPath::from_absolute_path(path).ok())
+        }
         _ => ObjectPath::parse(url.path()).ok(),
     };
     let prefix =

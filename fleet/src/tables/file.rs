@@ -141,10 +141,10 @@ pub type RowOrigin = (String, i64);
 
 /// Calls `each` with host and time of every row, the time in milliseconds since 1970.
 fn for_each_origin(rows: &RecordBatch, mut each: impl FnMut(usize, &str, i64)) {
-    let hosts = rows.column_by_name("host_id").and_then(|it| it.as_string_opt::<i32>());
+    let hosts = rows.column_by_name("host_id").and_then(|column| column.as_string_opt::<i32>());
     let times = rows
         .column_by_name("time")
-        .and_then(|it| it.as_primitive_opt::<TimestampMillisecondType>());
+        .and_then(|column| column.as_primitive_opt::<TimestampMillisecondType>());
     let (Some(hosts), Some(times)) = (hosts, times) else { return };
     for row in 0..rows.num_rows() {
         each(row, hosts.value(row), times.value(row));
@@ -153,7 +153,8 @@ fn for_each_origin(rows: &RecordBatch, mut each: impl FnMut(usize, &str, i64)) {
 
 /// Adds the minutes that rows of `hosts` have of each host and window.
 pub fn add_minutes(hosts: &RecordBatch, found: &mut HashMap<RowOrigin, u8>) {
-    let minutes = hosts.column_by_name("minutes").and_then(|it| it.as_primitive_opt::<Int64Type>());
+    let minutes =
+        hosts.column_by_name("minutes").and_then(|column| column.as_primitive_opt::<Int64Type>());
     let Some(minutes) = minutes else { return };
     for_each_origin(hosts, |row, host_id, time_ms| {
         let count = u8::try_from(minutes.value(row)).unwrap_or(u8::MAX);
@@ -163,7 +164,8 @@ pub fn add_minutes(hosts: &RecordBatch, found: &mut HashMap<RowOrigin, u8>) {
 
 /// Adds hosts and numbers of the incidents that rows have.
 pub fn add_incidents(rows: &RecordBatch, found: &mut HashSet<(String, u32)>) {
-    let numbers = rows.column_by_name("number").and_then(|it| it.as_primitive_opt::<Int64Type>());
+    let numbers =
+        rows.column_by_name("number").and_then(|column| column.as_primitive_opt::<Int64Type>());
     let Some(numbers) = numbers else { return };
     for_each_origin(rows, |row, host_id, _| {
         found.insert((host_id.to_owned(), u32::try_from(numbers.value(row)).unwrap_or(u32::MAX)));
@@ -229,7 +231,7 @@ mod tests {
         let (bytes, count) =
             merge(&HOSTS, Some(old), &hosts(&["a", "c", "e", "g"]), &gone).unwrap();
         let order = origins(bytes);
-        let names: Vec<&str> = order.iter().map(|it| it.0.as_str()).collect();
+        let names: Vec<&str> = order.iter().map(|origin| origin.0.as_str()).collect();
         assert_eq!((names, count), (vec!["a", "b", "b", "c", "d", "e", "g"], 7));
     }
 

@@ -255,7 +255,7 @@ impl FleetRows {
         for (device, operations) in &upload.flows {
             let drive = upload.drives.get(device).unwrap_or(&nothing);
             for (operation, flow) in operations {
-                let share = |share| percentile(&flow.latency, share).map(|it| it as i64);
+                let share = |share| percentile(&flow.latency, share).map(|ns| ns as i64);
                 self.flows.push(&[
                     known(&host.name),
                     known(&host.id),
@@ -267,7 +267,7 @@ impl FleetRows {
                     known(&drive.model),
                     known(&drive.firmware),
                     known(&drive.serial),
-                    RowValue::Count(Some(drive.size_bytes as i64).filter(|it| *it > 0)),
+                    RowValue::Count(Some(drive.size_bytes as i64).filter(|bytes| *bytes > 0)),
                     RowValue::Flag(drive.rotational),
                     count(upload.watched_ns),
                     count(flow.requests),

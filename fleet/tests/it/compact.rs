@@ -239,9 +239,9 @@ async fn what_one_host_sends_breaks_nothing_of_others() {
     let report = compact(&test.place, GRACE_S).await.unwrap();
     assert_eq!(report.merged, 1, "{report:?}");
     assert!(report.refused.len() >= 6, "{report:?}");
-    let reasons: Vec<&str> = report.refused.iter().map(|it| it.reason.as_str()).collect();
+    let reasons: Vec<&str> = report.refused.iter().map(|refused| refused.reason.as_str()).collect();
     for reason in ["future", "2020", "another host", "too large"] {
-        assert!(reasons.iter().any(|it| it.contains(reason)), "{reason}: {reasons:?}");
+        assert!(reasons.iter().any(|text| text.contains(reason)), "{reason}: {reasons:?}");
     }
     assert_eq!(test.number(ROWS).await, 1);
     assert_eq!(
@@ -261,7 +261,7 @@ async fn two_compactions_at_once_merge_once() {
         compact(&test.place, GRACE_S)
     );
     // One that loses may say that it cannot go on; none may spoil anything.
-    assert!([&a, &b, &c].iter().any(|it| it.is_ok()));
+    assert!([&a, &b, &c].iter().any(|result| result.is_ok()));
     compact(&test.place, GRACE_S).await.unwrap();
     assert_eq!(seen(&test).await, totals(&plan));
 }

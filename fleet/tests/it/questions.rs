@@ -34,7 +34,7 @@ async fn the_planted_trouble_is_found_first_and_nothing_else() {
 
     let found = |kind: BatchKind| {
         let of = report.batches.iter().filter(move |batch| batch.kind == kind);
-        of.map(|it| name(it.name)).collect::<Vec<_>>()
+        of.map(|batch| name(batch.name)).collect::<Vec<_>>()
     };
     assert_eq!(found(BatchKind::Firmware), [truth.firmware.unwrap()[1].clone()]);
     assert_eq!(found(BatchKind::Kernel), [truth.kernel.unwrap()]);
