@@ -41,10 +41,10 @@ pub fn adjust(plan: &mut LoadPlan, run: &LoadPlan) -> FitRound {
 /// The rate of a job in the plan of its run.
 fn rate_of(job: &PlannedJob, run: &LoadPlan) -> Option<f64> {
     let jobs = run.programs.iter().flat_map(|program| &program.jobs);
-    let mine = |it: &&PlannedJob| match job.raw {
-        true => it.raw && it.disk == job.disk || it.name.contains("device"),
+    let mine = |planned: &&PlannedJob| match job.raw {
+        true => planned.raw && planned.disk == job.disk || planned.name.contains("device"),
         false => {
-            let rest = it.name.split_once(job.name.as_str()).map(|parts| parts.1);
+            let rest = planned.name.split_once(job.name.as_str()).map(|parts| parts.1);
             rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_alphanumeric()))
         }
     };

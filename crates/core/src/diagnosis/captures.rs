@@ -109,7 +109,7 @@ mod tests {
         let mut summary = script.summary();
         let environment = Environment { source: source.to_owned(), ..summary.environment };
         summary.environment = environment;
-        let few = |it: &&super::super::NotJudged| it.reason.contains("are too few");
+        let few = |missing: &&super::super::NotJudged| missing.reason.contains("are too few");
         diagnose(&summary).not_judged.iter().filter(few).count()
     }
 

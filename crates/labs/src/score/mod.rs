@@ -121,7 +121,7 @@ fn read_last(path: &Path) -> Vec<Scored> {
 /// Keeps these marks, and those of scenes that were not judged now.
 fn keep(path: &Path, last: &[Scored], scored: &[Scored]) -> Result<()> {
     let action = || format!("keep the marks in {}", path.display());
-    let is_old = |it: &&Scored| !scored.iter().any(|now| now.name == it.name);
+    let is_old = |before: &&Scored| !scored.iter().any(|now| now.name == before.name);
     let all: Vec<&Scored> = last.iter().filter(is_old).chain(scored).collect();
     let text = serde_json::to_string_pretty(&all).context(action)?;
     if let Some(folder) = path.parent() {

@@ -192,12 +192,12 @@ fn disks(source: &PlanSource<'_>) -> (Vec<PlannedDisk>, Vec<String>) {
 }
 
 fn file_system(environment: &Environment, device: &Device) -> Option<String> {
-    let of_disk = |it: &&iowhy_core::model::environment::Mount| {
+    let of_disk = |mount: &&iowhy_core::model::environment::Mount| {
         let parts = environment.devices.iter();
         let mut own = parts.filter(|part| {
             part.name == device.name || part.partition_of.as_deref() == Some(&device.name)
         });
-        own.any(|part| (part.major, part.minor) == (it.major, it.minor))
+        own.any(|part| (part.major, part.minor) == (mount.major, mount.minor))
     };
     let known = ["ext4", "xfs", "btrfs"];
     let mount = environment.mounts.iter().find(of_disk)?;
@@ -417,9 +417,9 @@ fn limits(source: &PlanSource<'_>, name: Name, disks: &[String], program: &mut P
         return;
     };
     let path = source.names.get(*cgroup);
-    let above = |it: &&iowhy_core::model::cgroup::Cgroup| {
-        let rest = path.strip_prefix(it.path.as_str());
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || it.path == "/")
+    let above = |cgroup: &&iowhy_core::model::cgroup::Cgroup| {
+        let rest = path.strip_prefix(cgroup.path.as_str());
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || cgroup.path == "/")
     };
     for group in environment.cgroups.iter().filter(above) {
         let memory = group.memory_limit().map(|limit| limit.1);

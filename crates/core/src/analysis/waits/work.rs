@@ -64,7 +64,7 @@ pub fn kind_of(
     if seen.clients.is_some_and(|clients| clients > 0) {
         return is(WorkKind::Serving, "other programs connect to it".to_owned());
     }
-    let serves = |it: &&WorkSleeper<'_>| it.kind == Some(WorkKind::Serving);
+    let serves = |sleeper: &&WorkSleeper<'_>| sleeper.kind == Some(WorkKind::Serving);
     if let Some(it) = sleepers.iter().find(serves) {
         let reason = format!("{} ({}), which serves, waits for it", it.name, it.pid);
         return is(WorkKind::Serving, reason);
