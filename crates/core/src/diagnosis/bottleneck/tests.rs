@@ -242,3 +242,22 @@ fn a_paced_writer_is_no_warning() {
     }
     assert!(severity(&script, "slow-writes").is_none_or(|severity| severity == Severity::Info));
 }
+
+#[test]
+fn the_mapped_file_that_faults_read_is_named() {
+    let found = |others: u64| {
+        let mut script = Script::new(10);
+        for index in 0..200_u64 {
+            let file = if index < others { "/data/other" } else { "/data/train" };
+            let read = script.read("sda", 131_072).by(7, "python").at(index as i64 * 40_000_000);
+            let read = read.origin(Origin::PageFault).sector(index * 7919 * 256);
+            read.file_at(file, index * 7919 * 131_072).direct(0, 0, 35 * MS).add();
+            script.wait((7, "python"), WaitClass::PageFault, 35 * MS, 35 * MS, 0);
+            let sda = script.names.intern("sda");
+            script.batch.waits.last_mut().unwrap().device = Some(sda);
+        }
+        judged(&script, "slow-reads").unwrap().sentence
+    };
+    assert!(found(20).contains("waits for reads of /data/train on sda"), "{}", found(20));
+    assert!(found(100).contains("waits for reads on sda"), "no file has most: {}", found(100));
+}

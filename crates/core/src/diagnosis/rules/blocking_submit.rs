@@ -225,4 +225,24 @@ mod tests {
         let worker = ["xfs_ilock", "io_write", "io_issue_sqe", "io_wq_submit_work", "io_wq_worker"];
         assert_eq!(found(WaitClass::FsLock, &worker, 426), None);
     }
+
+    #[test]
+    fn writes_across_the_blocks_of_a_file_are_named() {
+        let found = |sector: u64| {
+            let mut script = Script::new(10);
+            for index in 0..100_u64 {
+                let write = script.write("sda", 4096).by(7, "qemu").at(index as i64 * 80_000_000);
+                write.sector(sector + index * 64).direct(0, 0, 5_000_000).add();
+            }
+            script.wait((7, "qemu"), WaitClass::Device, 6 * S, 6 * S, 0);
+            script.stacked(&["__iomap_dio_rw", "iomap_dio_rw", "aio_write", "io_submit_one"]);
+            script.waited_on("sda", "/vm.raw", IO_SUBMIT);
+            let findings = diagnose(&script.summary()).findings;
+            findings.into_iter().find(|finding| finding.cause == "blocking-submit").unwrap()
+        };
+        let (across, whole) = (found(63), found(64));
+        assert!(across.sentence.contains("within a block"), "{}", across.sentence);
+        assert!(across.fix.contains("sector 2048"), "{}", across.fix);
+        assert!(!whole.sentence.contains("within a block"), "{}", whole.sentence);
+    }
 }

@@ -283,4 +283,25 @@ mod tests {
         let few = Counts { timed_calls: 200, read_ns: 2 * S, ..reads() };
         assert_eq!(found("/img/1.svg", &few, 0), None, "few calls were timed");
     }
+
+    #[test]
+    fn programs_started_anew_each_time_wait_together_for_the_compression() {
+        let found = |option: &str, pids: u32| {
+            let mut script = Script::new(10);
+            script.mount("/pictures", "btrfs", "/dev/sda");
+            script.environment.mounts[0].options = format!("rw,{option}");
+            script.read("sda", 4096).direct(0, 0, 1000).add();
+            for pid in 0..pids {
+                script.wait((100 + pid, "sync"), WaitClass::PageLock, 500 * MS, 0, 0);
+                script.waited_on("sda", "/pictures/new", 74);
+            }
+            let findings = diagnose(&script.summary()).findings;
+            findings.into_iter().find(|finding| finding.cause == "file-system-cpu")
+        };
+        let all = found("compress-force=zstd:15", 8).unwrap();
+        assert!(all.sentence.starts_with("sync spends 40 %"), "{}", all.sentence);
+        assert!(all.sentence.contains("compress-force=zstd:15"), "{}", all.sentence);
+        assert_eq!(found("compress-force=zstd:15", 1), None, "a twentieth of the time");
+        assert_eq!(found("discard=async", 8), None);
+    }
 }

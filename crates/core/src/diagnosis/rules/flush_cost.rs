@@ -295,4 +295,26 @@ mod tests {
         assert!(first.sentence.contains(said), "{}", first.sentence);
         assert!(first.sentence.contains("app (7) waits for it"), "{}", first.sentence);
     }
+
+    #[test]
+    fn a_loop_device_that_flushes_the_page_cache_is_told_from_others() {
+        let found = |dio: &str| {
+            let mut script = Script::new(10);
+            let device = script.device("loop1", &[("loop/dio", dio)]);
+            device.backing_file = Some("/images/db.img".to_owned());
+            for index in 0..100 {
+                let at = (index * 100 * MS) as i64;
+                let flush = script.request("loop1", Operation::Flush).by(7, "mariadbd").at(at);
+                flush.direct(500, 500, 20 * MS).add();
+                script.wait((7, "mariadbd"), WaitClass::Fsync, 21 * MS, 20 * MS, 0);
+                script.waited_on("loop1", "/var/lib/mysql/ib_logfile0", 75);
+            }
+            let findings = diagnose(&script.summary()).findings;
+            findings.into_iter().find(|finding| finding.cause == "flush-cost").unwrap()
+        };
+        let (cached, direct) = (found("0"), found("1"));
+        assert!(cached.sentence.contains("without direct I/O"), "{}", cached.sentence);
+        assert!(cached.fix.starts_with("`losetup --direct-io=on /dev/loop1`"), "{}", cached.fix);
+        assert!(!direct.sentence.contains("direct I/O") && !direct.fix.contains("losetup"));
+    }
 }

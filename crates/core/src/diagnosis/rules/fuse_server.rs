@@ -388,4 +388,31 @@ mod tests {
         assert!(wide.sentence.contains("; the server itself waits in read"), "{}", wide.sentence);
         assert!(wide.fix.starts_with("look after sda"), "{}", wide.fix);
     }
+
+    #[test]
+    fn the_program_that_a_server_asks_in_turn_is_named() {
+        let mut script = Script::new(10);
+        script.mount("/mnt/nas", "fuse.sshfs", "nas:/srv");
+        script.environment.mounts[0].server = Some("sshfs (812)".to_owned());
+        for (pid, program, file) in
+            [(7, "cp", "/mnt/nas/film.iso"), (8, "cat", "/mnt/nas/index.html")]
+        {
+            script.wait((pid, program), WaitClass::Fuse, 9000 * MS, 0, 0);
+            let file = script.names.intern(file);
+            script.batch.waits.last_mut().unwrap().file = Some(file);
+        }
+        script.wait((900, "sftp-server"), WaitClass::PageRead, 9000 * MS, 9000 * MS, 0);
+        script.waited_on("sda", "/srv/film.iso", 0);
+        script.chain(&[(812, "sshfs"), (900, "sftp-server")], 5000 * MS, 5000 * MS);
+        for row in &mut script.batch.wait_chains {
+            (row.pid, row.process) = (row.tid, row.thread);
+        }
+        let findings = diagnose(&script.summary()).findings;
+        let found = findings.into_iter().find(|it| it.cause == "fuse-server").unwrap();
+        let said = "cat (8) waits for sshfs (812) that serves /mnt/nas, 9.00 s on average; it \
+                    waits for sftp-server (900), which handles one request at a time, and itself \
+                    waits, probably for cp (7), in read of /srv/film.iso on sda, 9.00 s each";
+        assert_eq!(found.sentence, said);
+        assert!(found.fix.contains("a mount, that is a connection, of its own"), "{}", found.fix);
+    }
 }

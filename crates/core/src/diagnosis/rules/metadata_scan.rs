@@ -318,4 +318,27 @@ mod tests {
         assert!(severity("updatedb", 100, 6190) > Severity::Info, "busy 87 %");
         assert!(severity("find", 100, 3000) > Severity::Info);
     }
+
+    #[test]
+    fn directories_that_are_listed_may_be_larger_than_their_names_need() {
+        let found = |call: u32, kind: &str| {
+            let mut script = Script::new(10);
+            script.device("sda", &[]);
+            script.mount("/spool", kind, "/dev/sda");
+            for index in 0..1390_u64 {
+                let read = script.read("sda", 4096).by(7, "ls").at((index * 7190 * US) as i64);
+                let read = read.origin(Origin::Metadata).sector(index * 7919 * 8);
+                read.direct(500, 500, 6190 * US).stacks(&["iterate_dir"], &[], 1).add();
+            }
+            script.wait((7, "ls"), WaitClass::Device, 8000 * MS, 8000 * MS, 0);
+            script.waited_on("sda", "/spool/in", call);
+            let findings = diagnose(&script.summary()).findings;
+            findings.into_iter().find(|finding| finding.cause == "metadata-scan").unwrap()
+        };
+        let (listing, other) = (found(217, "ext4"), found(262, "ext4"));
+        let said = "ls (7) reads the blocks of directories (/spool/in) on sda";
+        assert!(listing.sentence.starts_with(said), "{}", listing.sentence);
+        assert!(listing.fix.contains("e2fsck -fD") && !other.fix.contains("e2fsck"), "{other:?}");
+        assert!(!found(217, "xfs").fix.contains("e2fsck"), "directories of XFS become smaller");
+    }
 }
