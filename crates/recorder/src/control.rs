@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn reasons_are_cleaned_whoever_sends_them() {
+    fn reasons_of_any_client_are_cleaned() {
         let folder = tempfile::tempdir().unwrap();
         let requests = serve(folder.path()).unwrap();
         let mut stream = UnixStream::connect(socket_path(folder.path())).unwrap();

@@ -3,11 +3,12 @@
 //! What does not belong here: what they wait for by itself, a lock or a row (see the rules).
 
 use super::claims::Claims;
-use super::facts::Facts;
+use super::facts::{Facts, Waited};
 use super::finding::{Finding, ImpactOf};
 use super::subject::Subject;
 use super::words;
 use crate::analysis::summary::{ChainRow, ChainStep};
+use crate::model::WaitClass;
 
 /// Chains of threads that wait for the same thing.
 pub(super) struct Convoy<'a> {
@@ -87,6 +88,31 @@ pub(super) fn holder(row: &ChainRow) -> String {
     // Two threads of one process that have its name are one for the reader.
     steps.dedup();
     steps.join(", which waits for ")
+}
+
+/// Returns `sftp-server (7), which waits for requests of /srv/film on sda`: what the server of the
+/// first of these waits for, if that is another program.
+pub(super) fn served_by(facts: &Facts<'_>, waited: &Waited<'_>) -> Option<String> {
+    let first = waited.groups.iter().find(|group| group.class == WaitClass::Fuse)?;
+    let mount = facts.mount_of_file(first.file.as_deref()?)?;
+    let server = mount.server.as_deref()?;
+    let row = passed_on(facts, server)?;
+    Some(format!("{server} serves it and waits for {}", holder(row)))
+}
+
+/// Returns the chain of threads in which a server waits for another program most.
+pub(super) fn passed_on<'a>(facts: &Facts<'a>, server: &str) -> Option<&'a ChainRow> {
+    let rows = facts.chains();
+    let own = rows.filter(|row| {
+        let first = row.steps.first();
+        let is_server = |chain_step: &ChainStep| {
+            words::process(&chain_step.process, Some(chain_step.pid), None) == server
+        };
+        let is_other = row.steps.last().map(|step| step.pid) != first.map(|first| first.pid);
+        first.is_some_and(is_server) && is_other
+    });
+    // The shortest says most: a thread of the server may wait for another one that does.
+    own.min_by_key(|row| row.steps.len())
 }
 
 /// A thread of a chain as sentences name it: `worker (4711)`.

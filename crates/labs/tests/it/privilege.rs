@@ -286,7 +286,7 @@ fn named_files_need_own_rights() -> Result<()> {
     command::run("chmod", ["-R", "a+rX", &input])?;
     let report = with_rights(&["report", &input])?;
     assert!(report.status.success(), "{}", printed(&report));
-    // A directory that everybody may read, in one that nobody else may enter, but that is open here.
+    // A directory that everybody may read, in one that nobody else may enter: it is open here.
     let hidden = locked.join("input");
     command::run("cp", ["-r", &input, &hidden.to_string_lossy()])?;
     command::run("chmod", ["700", &locked.to_string_lossy()])?;

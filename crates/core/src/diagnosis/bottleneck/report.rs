@@ -6,13 +6,13 @@ use super::bound::{self, bound};
 use super::group::{GroupedWaits, WaitingProgram};
 use super::kind::BottleneckKind;
 use crate::analysis::summary::{DeviceSummary, Direction};
+use crate::diagnosis::convoy;
 use crate::diagnosis::facts::shape::two_modes;
 use crate::diagnosis::facts::syncs::ProgramSyncs;
 use crate::diagnosis::facts::thresholds::MOST;
 use crate::diagnosis::facts::{Facts, Waited};
 use crate::diagnosis::finding::{Confidence, Finding, Severity};
 use crate::diagnosis::programs::{self, FileRole};
-use crate::diagnosis::rules::fuse_server;
 use crate::diagnosis::subject::Subject;
 use crate::diagnosis::words;
 use crate::figures::plural;
@@ -126,7 +126,7 @@ fn sentence(
     // A mean of many short waits and a long one hides the long one.
     let longest = (longest_ns >= UNLIKE_THE_MEAN * mean_ns)
         .then(|| format!(", up to {}", words::time(longest_ns)));
-    let server = fuse_server::behind(facts, &top.waited).map(|server| format!("; {server}"));
+    let server = convoy::served_by(facts, &top.waited).map(|server| format!("; {server}"));
     format!(
         "{who} {verb} {how}{}{on}{saturated} {} on average{}{second}{}",
         file.unwrap_or_default(),

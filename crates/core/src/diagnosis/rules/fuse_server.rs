@@ -1,9 +1,9 @@
 //! Threads wait for the process that serves a FUSE file system, or for the virtiofs host.
 
+use super::super::convoy::passed_on;
 use super::network_filesystem::{mount_of, severity_of};
-use super::super::convoy;
 use super::*;
-use crate::analysis::summary::{ChainRow, ChainStep};
+use crate::analysis::summary::ChainRow;
 use crate::model::environment::Mount;
 use facts::Waited;
 use std::collections::BTreeMap;
@@ -83,8 +83,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .into())
 }
 
-/// Returns `sshfs (812) that serves /mnt`, with `(fuse.sshfs, host:/srv)` if nothing else is said of
-/// the server.
+/// Returns `sshfs (812) that serves /mnt`, with `(fuse.sshfs, host:/srv)` if nothing else is said
+/// of the server.
 fn who_serves_what(mount: Option<&Mount>, is_host: bool, says_kind: bool) -> String {
     let whom = match mount.and_then(|mount| mount.server.as_deref()) {
         Some(server) => server,
@@ -114,34 +114,9 @@ pub(super) fn clients<'a>(facts: &Facts<'a>, waited: &Waited<'_>) -> Waited<'a> 
     })
 }
 
-/// Returns `sftp-server (7), which waits for requests of /srv/film on sda`: what the server of the
-/// first of these waits for, if that is another program.
-pub(in crate::diagnosis) fn behind(facts: &Facts<'_>, waited: &Waited<'_>) -> Option<String> {
-    let first = waited.groups.iter().find(|group| group.class == WaitClass::Fuse)?;
-    let mount = facts.mount_of_file(first.file.as_deref()?)?;
-    let server = mount.server.as_deref()?;
-    let row = passed_on(facts, server)?;
-    Some(format!("{server} serves it and waits for {}", convoy::holder(row)))
-}
-
 /// Whether file systems of this type use the FUSE protocol.
 fn is_fuse(kind: &str) -> bool {
     kind == "fuse" || kind == "fuseblk" || kind == "virtiofs" || kind.starts_with("fuse.")
-}
-
-/// Returns the chain of threads in which a server waits for another program most.
-fn passed_on<'a>(facts: &Facts<'a>, server: &str) -> Option<&'a ChainRow> {
-    let rows = facts.chains();
-    let own = rows.filter(|row| {
-        let first = row.steps.first();
-        let is_server = |chain_step: &ChainStep| {
-            words::process(&chain_step.process, Some(chain_step.pid), None) == server
-        };
-        let is_other = row.steps.last().map(|step| step.pid) != first.map(|first| first.pid);
-        first.is_some_and(is_server) && is_other
-    });
-    // The shortest says most: a thread of the server may wait for another one that does.
-    own.min_by_key(|row| row.steps.len())
 }
 
 /// Returns the waits for storage of the server itself, such as `sshfs (812)`.

@@ -187,9 +187,6 @@ fn finding(
     };
     let incomplete = !paths.is_empty() && user.is_none_or(|row| !row.subject.user_complete);
     let hint = if incomplete { own_functions(&subject) } else { "" };
-    let advice = programs::of(subject.process.as_deref(), None)
-        .and_then(|it| it.advice(Topic::Lookups))
-        .unwrap_or("stop the scan, or run it rarely and at night");
     Finding::of_device(facts, time_ns, whole, sentence)
         .claiming(claims(facts, name, time_ns as f64 / whole.max(1) as f64))
         .at_most(if is_at_leisure(facts, device, &subject) {
@@ -197,7 +194,7 @@ fn finding(
         } else {
             Severity::Critical
         })
-        .about(subject)
+        .about(subject.clone())
         .sure(sure)
         .shown(
             "metadata reads",
@@ -212,11 +209,7 @@ fn finding(
             "%",
             format!("iowhy stacks{flags} --flags M"),
         )
-        .fix(format!(
-            "{}{advice}. Keep inodes cached longer, at the cost of file data: `sysctl \
-             vm.vfs_cache_pressure=50`{hint}",
-            if listed.is_some() { large_directory(facts, name) } else { "" },
-        ))
+        .fix(format!("{}{hint}", fix(facts, name, subject.process.as_deref(), listed.is_some())))
         .check(format!(
             "`iowhy -d {name} --flags M` while it is stopped: the reads stop; if not, another \
              process does the lookups"
@@ -238,16 +231,24 @@ fn listed(facts: &Facts<'_>, subject: &Subject) -> Option<String> {
     is_most.then(|| format!("reads the blocks of directories{place}"))
 }
 
-/// What to do about directories that are slow to list: those of ext4 never become smaller.
-fn large_directory(facts: &Facts<'_>, device: &str) -> &'static str {
-    match facts.file_system(device).is_some_and(|kind| kind.starts_with("ext")) {
-        true => {
+/// Returns what to do about a scan; the directories of ext4 that are slow to list never become
+/// smaller.
+fn fix(facts: &Facts<'_>, device: &str, process: Option<&str>, lists: bool) -> String {
+    let large = match facts.file_system(device).is_some_and(|kind| kind.starts_with("ext")) {
+        true if lists => {
             "see whether `ls -ld` shows far more bytes for them than their names need: a directory \
              that once held many files keeps its blocks. Move its files to a new one, or run \
              `e2fsck -fD` while it is not mounted; else "
         }
-        false => "",
-    }
+        _ => "",
+    };
+    let advice = programs::of(process, None)
+        .and_then(|program| program.advice(Topic::Lookups))
+        .unwrap_or("stop the scan, or run it rarely and at night");
+    format!(
+        "{large}{advice}. Keep inodes cached longer, at the cost of file data: `sysctl \
+         vm.vfs_cache_pressure=50`"
+    )
 }
 
 #[cfg(test)]
