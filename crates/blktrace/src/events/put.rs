@@ -14,6 +14,12 @@ const PAIRS: [[u8; 2]; 100] = {
     pairs
 };
 
+/// Returns the two digits of `value`, which is below 100.
+#[inline]
+pub fn pair(value: u64) -> [u8; 2] {
+    PAIRS.get(value as usize).copied().unwrap_or([b'?'; 2])
+}
+
 /// Appends `value`.
 #[inline]
 pub fn number(out: &mut Vec<u8>, value: u64) {

@@ -95,14 +95,21 @@ impl HostTime {
         seconds.rem_euclid(DAY) as u64 * 1_000_000_000 + wall % 1_000_000_000
     }
 
-    /// Appends `17:32:05.019185231+01:00`.
+    /// Appends `17:32:05.019185231+01:00`. Each line of a capture has one: the columns are put
+    /// together before they are copied.
     pub fn put(self, wall: u64, out: &mut Vec<u8>) {
-        put::time_of_day(out, self.of_day(wall), 9);
+        let of_day = self.of_day(wall);
+        let seconds = of_day / 1_000_000_000;
         let minutes = u64::from(self.0.seconds().unsigned_abs()) / 60;
-        out.push(if self.0.is_negative() { b'-' } else { b'+' });
-        put::zeroed(out, minutes / 60, 2);
-        out.push(b':');
-        put::zeroed(out, minutes % 60, 2);
+        let [[h, i], [m, n], [s, t]] =
+            [seconds / 3600, seconds / 60 % 60, seconds % 60].map(put::pair);
+        let mut digits = [b'0'; 9];
+        put::right_aligned(&mut digits, of_day % 1_000_000_000);
+        let sign = if self.0.is_negative() { b'-' } else { b'+' };
+        let [[o, p], [q, r]] = [minutes / 60, minutes % 60].map(put::pair);
+        out.extend_from_slice(&[h, i, b':', m, n, b':', s, t, b'.']);
+        out.extend_from_slice(&digits);
+        out.extend_from_slice(&[sign, o, p, b':', q, r]);
     }
 
     /// `2026-11-20T17:32:05.019185231+01:00`, as RFC 3339 defines it; nothing outside the calendar.
