@@ -9,6 +9,7 @@ use iowhy_core::analysis::Summary;
 use iowhy_core::model::{Filter, Name, Names};
 use iowhy_core::source::Batch;
 use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
 
 /// Names in a hint.
 const MOST_LISTED: usize = 8;
@@ -77,6 +78,15 @@ pub fn check(filter: &Filter, shown: &Summary, judged: &Summary) -> Result<(), F
     Err(nothing(filter, submitted.chain(waited).collect()))
 }
 
+/// What a file's name after -p was meant for.
+const BTT_FILE: &str = "-p takes the name or the number of a process; what btt's `-p FILE` wrote is \
+                        `iowhy stages --per-io-dump FILE`";
+
+/// Whether a word that is no process's name looks like that of a file.
+fn is_file_name(word: &str) -> bool {
+    Path::new(word).extension().is_some() || word.contains('/')
+}
+
 fn nothing(filter: &Filter, processes: Vec<(String, u64)>) -> Failure {
     let mut counts: BTreeMap<String, u64> = BTreeMap::new();
     for (name, count) in processes.into_iter().filter(|(name, _)| !name.is_empty()) {
@@ -91,6 +101,7 @@ fn nothing(filter: &Filter, processes: Vec<(String, u64)>) -> Failure {
     let more = names.len().saturating_sub(MOST_LISTED);
     let listed: Vec<&str> = names.iter().take(MOST_LISTED).map(|name| name.0).collect();
     let hint = match (wanted.first(), listed.is_empty(), more) {
+        _ if filter.processes.iter().any(|word| is_file_name(word)) => BTT_FILE.to_owned(),
         (Some(name), _, _) => format!("did you mean -p {name}?"),
         (None, true, _) => "there was no I/O and no wait at all".to_owned(),
         (None, false, 0) => format!("there are I/O and waits of {}", listed.join(", ")),

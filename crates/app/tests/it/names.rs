@@ -42,6 +42,9 @@ fn a_filter_that_selects_nothing_fails_and_says_what_there_is() {
         assert!(message.contains("nothing was selected by --process nosuchprogram"), "{message}");
         assert!(message.contains("there are I/O and waits of"), "{view}: {message}");
     }
+    let (code, message) = said(&["stages", &lab, "-p", "per_io.dat"]);
+    assert_eq!(code, Some(1));
+    assert!(message.contains("`iowhy stages --per-io-dump FILE`"), "{message}");
     let (code, message) = said(&["report", &lab, "--flags", "XYZ"]);
     assert_eq!(code, Some(2));
     assert!(message.contains("is no flag of rwbs"), "{message}");
