@@ -165,20 +165,22 @@ pub(crate) fn notes(summary: &Summary, screen: &mut Screen) {
 pub(super) fn notes_beyond_losses(summary: &Summary, screen: &mut Screen) {
     let style = *screen.style;
     let imported = summary.environment.is_imported();
+    let alert = |note: String, screen: &mut Screen| {
+        screen.prose(&format!("! {note}"), 0, Paint::Alert);
+    };
+    if !summary.watch.finished {
+        alert("the watch was cut off: its recording has no end".to_owned(), screen);
+    }
+    let hides_others = summary.environment.hides_others();
+    for device in &summary.devices {
+        of_device(device, hides_others, &style).into_iter().for_each(|note| alert(note, screen));
+    }
     if imported {
         // A capture's limits reduce the value of everything below.
         limits(summary, screen);
     }
-    let mut notes = Vec::new();
-    if !summary.watch.finished {
-        notes.push("the watch was cut off: its recording has no end".to_owned());
-    }
-    let hides_others = summary.environment.hides_others();
-    notes.extend(summary.devices.iter().flat_map(|device| of_device(device, hides_others, &style)));
-    notes.extend(changed_settings(summary, &style));
-    notes.extend(missing(summary));
-    for note in notes {
-        screen.prose(&format!("! {note}"), 0, Paint::Alert);
+    for note in changed_settings(summary, &style).into_iter().chain(missing(summary)) {
+        alert(note, screen);
     }
     for line in summary.devices.iter().flat_map(|device| unlinked(device, &style)) {
         screen.prose(&format!("- {line}"), 0, Paint::Plain);
