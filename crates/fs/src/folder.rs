@@ -8,7 +8,7 @@ use crate::read;
 use crate::rights::with_own_rights;
 use crate::walk;
 use rustix::fd::{AsRawFd, OwnedFd};
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Write};
@@ -20,6 +20,8 @@ use std::sync::Arc;
 const OTHERS_WRITE: u32 = 0o022;
 /// In a directory with this bit, files are renamed and removed by their owners only.
 const STICKY: u32 = 0o1000;
+/// Directories above one: a path has at most 4096 bytes.
+const MOST_ABOVE: usize = 2048;
 
 /// An open directory.
 #[derive(Clone, Debug)]
@@ -27,6 +29,23 @@ pub struct Folder {
     handle: Arc<OwnedFd>,
     /// For messages, and for programs that need a path.
     path: PathBuf,
+}
+
+/// Returns who, other than root and the caller, may rename what is in a directory: `belongs to user
+/// 7`, `can be written by others`; `None` if nobody may.
+fn who_may_rename(about: &Stat) -> Option<String> {
+    let own = rustix::process::geteuid().as_raw();
+    if about.st_uid != 0 && about.st_uid != own {
+        return Some(format!("belongs to user {}", about.st_uid));
+    }
+    // Whose files are in a directory with this bit, that user may rename them; these are checked.
+    if about.st_mode & STICKY != 0 {
+        return None;
+    }
+    // Root's group is root, and a user's own group is the user, as far as the file system knows.
+    let is_of_group = about.st_gid == 0 || own != 0 && about.st_gid == own;
+    let writers = if is_of_group { 0o002 } else { OTHERS_WRITE };
+    (about.st_mode & writers != 0).then(|| "can be written by others".to_owned())
 }
 
 impl Folder {
@@ -143,7 +162,30 @@ impl Folder {
     pub fn check_paths(&self) -> io::Result<()> {
         let about = rustix::fs::fstat(&self.handle)?;
         let is_sticky = about.st_mode & STICKY != 0 && about.st_uid == 0;
-        if is_sticky { Ok(()) } else { self.check_own() }
+        if !is_sticky {
+            self.check_own()?;
+        }
+        self.check_above()
+    }
+
+    /// Fails if somebody could put another directory in the place of this one, or of one above it.
+    fn check_above(&self) -> io::Result<()> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let mut below = rustix::fs::openat(&self.handle, ".", flags, Mode::empty())?;
+        for _ in 0..MOST_ABOVE {
+            let above = rustix::fs::openat(&below, "..", flags, Mode::empty())?;
+            let (about, inner) = (rustix::fs::fstat(&above)?, rustix::fs::fstat(&below)?);
+            if (about.st_dev, about.st_ino) == (inner.st_dev, inner.st_ino) {
+                return Ok(());
+            }
+            if let Some(who) = who_may_rename(&about) {
+                let why =
+                    format!("a directory above it {who}, who could put another one in its place");
+                return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+            }
+            below = above;
+        }
+        Err(rustix::io::Errno::NAMETOOLONG.into())
     }
 
     /// Takes from others the right to write to the directory, if it is the caller's.

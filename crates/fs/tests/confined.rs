@@ -9,8 +9,10 @@ use rustix::thread::CapabilitySet;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
 use std::fs::File;
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Child, Command};
 
@@ -20,6 +22,21 @@ fn is_done(call: libc::c_long, arguments: [usize; 5]) -> bool {
     let [a, b, c, d, e] = arguments;
     // SAFETY: none of the calls that are tried writes to the memory of this process.
     unsafe { libc::syscall(call, a, b, c, d, e) != -1 }
+}
+
+/// Whether the kernel would signal `process` for a descriptor of this one.
+fn is_owner_set(process: usize) -> bool {
+    let (pipe, _) = rustix::pipe::pipe().unwrap();
+    is_done(libc::SYS_fcntl, [pipe.as_raw_fd() as usize, libc::F_SETOWN as usize, process, 0, 0])
+}
+
+/// Whether a file that is only open to be read gets the attribute "no dump".
+fn is_attribute_set(path: &Path) -> bool {
+    const SET_FLAGS: usize = 0x4008_6602;
+    let flags: libc::c_long = 0x40;
+    let file = File::open(path).unwrap();
+    let pointer = std::ptr::from_ref(&flags) as usize;
+    is_done(libc::SYS_ioctl, [file.as_raw_fd() as usize, SET_FLAGS, pointer, 0, 0])
 }
 
 /// A directory with files for the attack to change, and a process for it to trace.
@@ -62,6 +79,9 @@ impl Target {
             ("remove", std::fs::remove_file(at("gone")).is_ok()),
             ("mode", std::fs::set_permissions(at("victim"), all).is_ok()),
             ("signal", is_done(libc::SYS_kill, [1, 0, 0, 0, 0])),
+            ("signal by a descriptor", is_owner_set(other)),
+            ("attributes", is_attribute_set(&at("victim"))),
+            ("socket", UnixDatagram::bind(at("socket")).is_ok()),
             ("trace", is_done(libc::SYS_ptrace, [seize, other, 0, 0, 0])),
             ("load", is_done(libc::SYS_bpf, [0, array.as_ptr() as usize, 16, 0, 0])),
             ("mount", is_done(libc::SYS_mount, mounted)),
@@ -136,7 +156,7 @@ fn a_thread_that_writes_does_so_below_its_directories_only() {
         (target.attack(), own.attack())
     });
     assert_eq!(done(&elsewhere), [""; 0]);
-    assert_eq!(done(&there), ["make", "remove", "rename", "write"]);
+    assert_eq!(done(&there), ["make", "remove", "rename", "socket", "write"]);
 }
 
 #[test]

@@ -256,3 +256,24 @@ fn everything_below_a_name_is_removed_and_nothing_behind_a_link() {
     names.sort();
     assert_eq!(names, ["kept"]);
 }
+
+#[test]
+fn a_directory_above_must_be_nobody_elses() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root can give a directory to somebody");
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    let inner = home.path().join("of-root");
+    fs::create_dir(&inner).unwrap();
+    let check = || Folder::open(&inner).unwrap().check_paths();
+    check().unwrap();
+    chown(home.path(), Some(NOBODY), None).unwrap();
+    let said = check().unwrap_err().to_string();
+    assert!(said.contains("belongs to user 65534"), "{said}");
+    chown(home.path(), Some(0), None).unwrap();
+    let writable = fs::Permissions::from_mode(0o777);
+    fs::set_permissions(home.path(), writable).unwrap();
+    let said = check().unwrap_err().to_string();
+    assert!(said.contains("can be written by others"), "{said}");
+}

@@ -122,8 +122,21 @@ const NEVER: &[c_long] = &[
 
 /// Calls that libc does not name on every architecture yet, which have the same number everywhere:
 /// `fchmodat2` (6.6), `setxattrat` and `removexattrat` (6.13), `open_tree_attr` (6.15),
-/// `file_setattr` (6.17).
-const NEWER: &[c_long] = &[452, 463, 466, 467, 469];
+/// `file_setattr` (6.17), `quotactl_fd` (5.14).
+const NEWER: &[c_long] = &[452, 463, 466, 467, 469, 443];
+
+/// Commands of fcntl(2) by which the kernel signals a process that the caller names: `F_SETOWN`,
+/// `F_SETSIG`, `F_SETOWN_EX`.
+const SIGNALLING: [u64; 3] = [8, 10, 15];
+
+/// Requests of ioctl(2) that do the same (`FIOSETOWN`, `SIOCSPGRP`), that change the attributes of
+/// a file which is only open to be read (`FS_IOC_SETFLAGS`, `FS_IOC_FSSETXATTR`), and that type into
+/// the terminal.
+const REQUESTS: [u64; 6] =
+    [0x8901, 0x8902, 0x4008_6602, 0x401c_5820, libc::TIOCSTI, libc::TIOCLINUX];
+
+/// Actions of syslog(2) that change the kernel's log or what of it is on the console.
+const LOG_ACTIONS: [u64; 5] = [4, 5, 6, 7, 8];
 
 /// System calls that change names.
 const WRITING: &[c_long] = &[
@@ -135,6 +148,8 @@ const WRITING: &[c_long] = &[
     libc::SYS_symlinkat,
     libc::SYS_truncate,
     libc::SYS_renameat,
+    // A socket has a name.
+    libc::SYS_bind,
     #[cfg(target_arch = "x86_64")]
     libc::SYS_creat,
     #[cfg(target_arch = "x86_64")]
@@ -193,10 +208,14 @@ fn refused(role: &Role) -> Result<Rules, seccompiler::BackendError> {
     for call in [libc::SYS_kill, libc::SYS_tgkill] {
         rules.insert(call, vec![rule(0, is_not.clone(), own)?]);
     }
-    // Limits of another process, and input to the terminal as if somebody had typed it.
+    // Limits of another process.
     rules.insert(libc::SYS_prlimit64, vec![rule(0, is_not.clone(), 0)?]);
-    let typing = [libc::TIOCSTI, libc::TIOCLINUX].map(|it| rule(1, SeccompCmpOp::Eq, it));
-    rules.insert(libc::SYS_ioctl, typing.into_iter().collect::<Result<_, _>>()?);
+    let one_of = |argument, values: &mut dyn Iterator<Item = u64>| {
+        values.map(|value| rule(argument, SeccompCmpOp::Eq, value)).collect::<Result<Vec<_>, _>>()
+    };
+    rules.insert(libc::SYS_ioctl, one_of(1, &mut REQUESTS.into_iter())?);
+    rules.insert(libc::SYS_fcntl, one_of(1, &mut SIGNALLING.into_iter())?);
+    rules.insert(libc::SYS_syslog, one_of(0, &mut LOG_ACTIONS.into_iter())?);
     let of_kind = SeccompCmpOp::MaskedEq(0xf);
     let kinds = (1..=10).filter(|kind| *kind != SOCK_DGRAM.unsigned_abs());
     let mut sockets = vec![rule(0, is_not, AF_UNIX.unsigned_abs().into())?];
