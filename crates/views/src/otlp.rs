@@ -7,6 +7,7 @@
 //! What does not belong here: stacks, which a profile has (see `iowhy_core::formats::pprof`), and
 //! sending anything.
 
+use crate::json::escaped;
 use iowhy_core::analysis::summary::{DeviceSummary, DirectionSummary, StageTime};
 use iowhy_core::analysis::{Direction, Interval, Summary};
 use iowhy_core::diagnosis::{Diagnosis, Finding, Severity};
@@ -33,7 +34,7 @@ pub fn lines(summary: &Summary, diagnosis: &Diagnosis) -> String {
         "resource": resource,
         "scopeLogs": [{"scope": scope, "logRecords": records}],
     }]});
-    format!("{metrics}\n{logs}\n")
+    format!("{}\n{}\n", escaped(metrics.to_string()), escaped(logs.to_string()))
 }
 
 /// Begin and end of the watch, nanoseconds since 1970, as OTLP writes 64-bit numbers.
@@ -188,6 +189,16 @@ mod tests {
     use super::*;
     use iowhy_core::diagnosis::diagnose;
     use iowhy_core::script::Script;
+
+    #[test]
+    fn names_move_no_cursor() {
+        let mut script = Script::new(10);
+        script.environment.host = "a\u{9b}2J\u{202e}b".to_owned();
+        let summary = script.summary();
+        let text = lines(&summary, &diagnose(&summary));
+        assert!(text.contains("\\u009b2J\\u202e"), "{text}");
+        assert!(!text.contains(['\u{9b}', '\u{202e}']), "{text}");
+    }
 
     #[test]
     fn both_lines_are_otlp() {
