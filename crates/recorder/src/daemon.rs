@@ -441,8 +441,11 @@ impl Daemon<'_> {
                 SaverReport::Failed { what, cause, task } => {
                     let said = format!("failed to {what}: {cause}");
                     self.say(&JournalLine::new(Priority::Warning, said));
-                    self.waiting.extend(task);
-                    self.retry_ns = now_ns + 30 * SECOND_NS;
+                    // A file of figures that cannot be written holds up no incident.
+                    if let Some(task) = task {
+                        self.waiting.push_back(task);
+                        self.retry_ns = now_ns + 30 * SECOND_NS;
+                    }
                 }
             }
         }
