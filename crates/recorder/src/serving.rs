@@ -20,10 +20,12 @@ use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 /// Clients that are served at the same time.
-pub const MOST_CLIENTS: usize = 128;
-/// Clients that are accepted before the others are polled again: a quarter, so that a client has
-/// four turns however fast others connect.
-const MOST_ACCEPTED: usize = MOST_CLIENTS / 4;
+pub const MOST_CLIENTS: usize = 512;
+/// Clients that are accepted before the others are polled again: a part, so that a client has many
+/// turns however fast others connect.
+const MOST_ACCEPTED: usize = MOST_CLIENTS / 32;
+/// Clients that may read an answer, or wait for one, at the same time.
+const MOST_ANSWERED: usize = 64;
 /// The time between two looks for an answer that another thread makes.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
@@ -145,6 +147,9 @@ fn serve_all(door: &Door, service: &RequestService) {
         if has_new {
             accept(door, service, &mut clients);
         }
+        let is_asking = |client: &ServedClient| matches!(client.progress, Progress::Asking(_));
+        drop_first(&mut clients, MOST_CLIENTS, is_asking);
+        drop_first(&mut clients, MOST_ANSWERED, |client| !is_asking(client));
     }
 }
 
@@ -183,13 +188,23 @@ fn accept(door: &Door, service: &RequestService, clients: &mut Vec<ServedClient>
         if !client.go_on(service).is_ok_and(|goes| goes) {
             continue;
         }
-        if clients.len() >= MOST_CLIENTS {
-            // They are in order of arrival. Those that have asked go last.
-            let is_asking = |client: &ServedClient| matches!(client.progress, Progress::Asking(_));
-            clients.remove(clients.iter().position(is_asking).unwrap_or(0));
-        }
         clients.push(client);
     }
+}
+
+/// Drops those of the clients of one kind that came first, if there are more than `most`.
+fn drop_first(
+    clients: &mut Vec<ServedClient>,
+    most: usize,
+    is_of_kind: impl Fn(&ServedClient) -> bool,
+) {
+    let count = clients.iter().filter(|client| is_of_kind(client)).count();
+    let mut left = count.saturating_sub(most);
+    clients.retain(|client| {
+        let is_dropped = left > 0 && is_of_kind(client);
+        left -= usize::from(is_dropped);
+        !is_dropped
+    });
 }
 
 impl ServedClient {
