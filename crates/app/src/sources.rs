@@ -23,6 +23,7 @@ use iowhy_core::recording::{RecordingAhead, RecordingReader};
 use iowhy_core::redact::RedactedSource;
 use iowhy_core::source::{Batch, Progress, Source};
 use iowhy_foreign::ForeignImport;
+use iowhy_fs::rights::with_own_rights;
 use iowhy_recorder::incidents::store::{RECORD, RECORDING};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -52,8 +53,12 @@ const MOST_LISTED: usize = 8;
 /// The name of standard input in warnings.
 const STDIN_NAME: &str = "standard input";
 
-/// Detects the type of the paths `given`.
+/// Detects the type of the paths `given`, by what their user may see.
 pub fn find(given: &[PathBuf]) -> Result<FoundSource, Failure> {
+    with_own_rights(|| detect(given))
+}
+
+fn detect(given: &[PathBuf]) -> Result<FoundSource, Failure> {
     let given = &*convert::instead(given)?;
     let recording = given.iter().find_map(|path| Some((path, recording_in(path)?)));
     match (recording, given) {
