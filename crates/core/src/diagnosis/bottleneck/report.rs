@@ -10,7 +10,7 @@ use crate::diagnosis::convoy;
 use crate::diagnosis::facts::shape::two_modes;
 use crate::diagnosis::facts::syncs::ProgramSyncs;
 use crate::diagnosis::facts::thresholds::MOST;
-use crate::diagnosis::facts::{Facts, Waited};
+use crate::diagnosis::facts::{Facts, PAGE, Waited};
 use crate::diagnosis::finding::{Confidence, Finding, Severity};
 use crate::diagnosis::programs::{self, FileRole};
 use crate::diagnosis::subject::Subject;
@@ -22,6 +22,9 @@ use crate::model::WaitClass;
 const SECOND: f64 = 0.2;
 /// The least ratio of the longest wait to the mean to name it, too. Chosen.
 const UNLIKE_THE_MEAN: f64 = 10.0;
+
+/// The least pages of a fault to say how many it reads; a window of 16 KiB has four. Chosen.
+const MANY_PAGES: f64 = 8.0;
 
 /// The finding.
 pub fn finding(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> Finding {
@@ -256,7 +259,33 @@ fn fix(
             "find where they wait: `iowhy stacks` and `iowhy waits --by stack`"
         }
     };
-    general.to_owned()
+    match pages_per_fault(facts, group) {
+        Some((device, pages)) if pages >= MANY_PAGES => format!(
+            "each fault reads {pages:.0} pages: if their neighbours are not used soon, \
+             madvise(MADV_RANDOM) on the mapping, or a smaller window (`echo 16 > \
+             /sys/block/{device}/queue/read_ahead_kb`, then restart the program); else {general}"
+        ),
+        _ => general.to_owned(),
+    }
+}
+
+/// Returns the device of a group whose time is spent in faults at random places, and how many pages
+/// a fault reads.
+fn pages_per_fault<'a>(facts: &Facts<'_>, group: &GroupedWaits<'a>) -> Option<(&'a str, f64)> {
+    let device = group.device?;
+    let in_faults = group.waited.groups.iter().filter(|group| group.class == WaitClass::PageFault);
+    let in_faults = Waited::from_groups(in_faults.copied().collect());
+    let access = &facts.patterns(&device.device)?.access;
+    let read = access.faulted_bytes as f64;
+    let is_most = in_faults.time_ns as f64 > MOST * group.waited.time_ns as f64;
+    let faulted = access.files.iter().filter(|file| file.faults > 0);
+    let (requests, in_order) = faulted.fold((0_u64, 0_u64), |(requests, in_order), file| {
+        (requests.saturating_add(file.requests), in_order.saturating_add(file.sequential))
+    });
+    // A scan in order uses what is read ahead.
+    let is_scan = in_order as f64 > MOST * requests as f64;
+    (is_most && !is_scan && in_faults.waits > 0)
+        .then(|| (device.device.as_str(), read / (in_faults.waits as f64 * PAGE)))
 }
 
 fn check(group: &GroupedWaits<'_>) -> String {

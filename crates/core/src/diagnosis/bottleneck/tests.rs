@@ -261,3 +261,22 @@ fn the_mapped_file_that_faults_read_is_named() {
     assert!(found(20).contains("waits for reads of /data/train on sda"), "{}", found(20));
     assert!(found(100).contains("waits for reads on sda"), "no file has most: {}", found(100));
 }
+
+#[test]
+fn faults_at_random_places_may_read_less() {
+    let found = |apart: u64| {
+        let mut script = Script::new(10);
+        for index in 0..200_u64 {
+            let at = index * apart * 131_072;
+            let read = script.read("sda", 131_072).by(7, "python").at(index as i64 * 40_000_000);
+            let read = read.origin(Origin::PageFault).sector(at / 512);
+            read.file_at("/data/train", at).direct(0, 0, 35 * MS).add();
+            script.wait((7, "python"), WaitClass::PageFault, 35 * MS, 35 * MS, 0);
+            let sda = script.names.intern("sda");
+            script.batch.waits.last_mut().unwrap().device = Some(sda);
+        }
+        judged(&script, "slow-reads").unwrap().fix
+    };
+    assert!(found(7919).starts_with("each fault reads 32 pages"), "{}", found(7919));
+    assert!(!found(1).contains("each fault"), "a scan in order: {}", found(1));
+}
