@@ -31,7 +31,7 @@ fn show(time: Duration) -> Result<(), Failure> {
     output::note("only the kernel's counters are shown:");
     let mut environment = redaction::environment(system::environment());
     environment.start_ns = system::now_ns();
-    environment.devices = devices::read_all();
+    *environment.devices = devices::read_all();
     std::thread::sleep(time.min(LONGEST));
     environment.end_ns = system::now_ns();
     environment.finished = true;

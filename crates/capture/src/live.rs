@@ -242,7 +242,7 @@ impl LiveWatch {
         }
         self.environment.limits.extend(self.own_limit());
         self.environment.ended_by = why.to_owned();
-        self.environment.settings_end = system::settings();
+        *self.environment.settings_end = system::settings();
         devices::read_end(&mut self.environment.devices, self.limited);
         self.health.end(&mut self.environment);
         self.changes.look(&mut self.environment.devices, &self.reader);
@@ -272,7 +272,7 @@ impl LiveWatch {
         self.decoders.losses(&self.known, names, &mut self.environment.losses);
         self.reader.losses(&mut self.environment.losses);
         self.changes.losses(&mut self.environment.losses);
-        self.environment.cgroups = self.known.cgroups.limits();
+        *self.environment.cgroups = self.known.cgroups.limits();
         self.environment.cost = self.cost();
         if let Some(thinner) = &self.thinner {
             self.environment.thinning.clone_from(&thinner.history);
@@ -408,7 +408,7 @@ impl LiveWatch {
             sampler.look(end_ns, &open, batch, names);
             sampler.look_at_page_cache(end_ns, &self.session, batch, names);
         }
-        self.environment.cgroups = self.known.cgroups.limits_at_end();
+        *self.environment.cgroups = self.known.cgroups.limits_at_end();
         let (place, meaning) = END_NOT_SEEN;
         self.environment.losses.add(place, unseen, meaning, true);
         self.decoders.losses(&self.known, names, &mut self.environment.losses);
@@ -473,7 +473,7 @@ impl Source for LiveWatch {
 /// The machine with its devices and mounts.
 fn environment_now() -> Environment {
     let (devices, mounts) = (devices::list(), Mounts::read().of_storage());
-    Environment { devices, mounts, ..system::environment() }
+    Environment { devices: devices.into(), mounts: mounts.into(), ..system::environment() }
 }
 
 /// The probes of a watch with records.

@@ -460,8 +460,8 @@ impl DeviceBook {
             stat_undirected: self
                 .undirected()
                 .map(|(requests, ms)| (requests.round() as u64, ms.round() as u64)),
-            settings_start: self.settings.clone(),
-            settings_end: self.settings.clone(),
+            settings_start: self.settings.clone().into(),
+            settings_end: self.settings.clone().into(),
             health_end: self.health.clone(),
             kernel_messages: self.messages.clone(),
             ..Device::default()

@@ -135,7 +135,7 @@ impl ForeignImport {
         } else {
             self.tables.finish(book, found, out);
         }
-        found.devices = book.devices();
+        *found.devices = book.devices();
         let is_told = !found.devices.is_empty() || !self.tables.kinds().is_empty();
         found.host_messages = self.tables.host_messages();
         if !is_told && found.limits.is_empty() {

@@ -107,7 +107,7 @@ fn read_device(path: &Path, disk: Option<&str>) -> Option<Device> {
         bio_based: disk.is_none() && !path.join("mq").exists(),
         below,
         backing_file,
-        settings_start: settings(path),
+        settings_start: settings(path).into(),
         ..Device::default()
     })
 }

@@ -61,7 +61,7 @@ pub fn environment() -> Environment {
         machine: firmware(),
         realtime_offset_ns: nanoseconds(ClockId::Realtime) - nanoseconds(ClockId::Monotonic),
         utc_offset_s: utc_offset_s(),
-        settings_start: settings(),
+        settings_start: settings().into(),
         ..Environment::default()
     }
 }

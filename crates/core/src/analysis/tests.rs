@@ -240,7 +240,7 @@ fn a_disk_that_hung_before_the_watch_is_seen() {
         ..Device::default()
     };
     let working = Device { name: "sde".into(), stat_end: vec![8; 17], ..silent.clone() };
-    script.environment.devices = vec![silent, working];
+    *script.environment.devices = vec![silent, working];
     let summary = script.summary();
     let sdc = device(&summary, "sdc");
     assert_eq!((sdc.oldest_open_ns, sdc.stalled_ns), (Some(70_000 * MS), Some(10_000 * MS)));
@@ -307,7 +307,7 @@ fn stacked_devices_count_once() {
         ..Device::default()
     };
     let partition = Device { partition_of: Some("sda".into()), ..below("sda2", &[]) };
-    script.environment.devices = vec![below("dm-0", &["sda2"]), partition, below("sda", &[])];
+    *script.environment.devices = vec![below("dm-0", &["sda2"]), partition, below("sda", &[])];
     let summary = script.summary();
     assert_sums(&summary);
     assert_eq!(summary.watch.bytes, 10 * 4096 + 512);
@@ -534,7 +534,7 @@ fn errors_requeues_and_unknown_parents_are_counted() {
 fn settings_that_changed_are_reported() {
     let mut script = Script::new(10);
     let settings = |value: &str| [("scheduler".to_owned(), value.to_owned())].into();
-    script.environment.devices = vec![Device {
+    *script.environment.devices = vec![Device {
         name: "sda".into(),
         settings_start: settings("none"),
         settings_end: settings("bfq"),

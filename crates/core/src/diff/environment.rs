@@ -204,7 +204,7 @@ fn machine(a: &Summary, b: &Summary, found: &mut Differences) {
         "virtual machine",
         both.map(|environment| is_virtual(environment.is_virtual).to_owned()),
     );
-    settings(None, both.map(|environment| &environment.settings_start), found);
+    settings(None, both.map(|environment| &*environment.settings_start), found);
 }
 
 /// Settings that differ; none if a side did not read any.
@@ -225,7 +225,7 @@ fn settings(
 
 fn device(pair: &DevicePair<'_>, found: &mut Differences) {
     let devices = pair.devices;
-    settings(Some(pair), devices.map(|device| &device.settings), found);
+    settings(Some(pair), devices.map(|device| &*device.settings), found);
     if devices.iter().all(|device| !device.settings.is_empty()) {
         found.note(Some(pair), "model", devices.map(|device| device.model.clone()));
         let transport = |device: &DeviceSummary| device.transport.clone().unwrap_or_default();

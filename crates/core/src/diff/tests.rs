@@ -17,15 +17,15 @@ fn disk(name: &str, settings: &[(&str, &str)]) -> Device {
     Device {
         name: name.to_owned(),
         major: 8,
-        settings_start: settings.clone(),
-        settings_end: settings,
+        settings_start: settings.clone().into(),
+        settings_end: settings.into(),
         ..Device::default()
     }
 }
 
 fn script(scheduler: &str) -> Script {
     let mut script = Script::new(10);
-    script.environment.devices =
+    *script.environment.devices =
         vec![disk("sda", &[("queue/scheduler", scheduler), ("queue/nr_requests", "64")])];
     script.environment.settings_start.insert("vm/dirty_ratio".to_owned(), "20".to_owned());
     script
@@ -296,11 +296,11 @@ fn a_limit_of_a_cgroup_stands_beside_its_waits() {
     a.wait((7, "db"), WaitClass::Device, 8_000 * MS, 8_000 * MS, 0);
     b.wait((7, "db"), WaitClass::CgroupThrottle, 9_000 * MS, 800 * MS, 0);
     // One with v1's files, the other with v2's.
-    a.environment.cgroups = vec![
+    *a.environment.cgroups = vec![
         limited("/", &[("cpu.cfs_quota_us", "-1"), ("cpu.cfs_period_us", "100000")]),
         limited("/db", &[("blkio.throttle.read_iops_device", ""), ("cpu.cfs_quota_us", "-1")]),
     ];
-    b.environment.cgroups = vec![limited(
+    *b.environment.cgroups = vec![limited(
         "/db",
         &[
             (

@@ -6,6 +6,7 @@ use super::clock::WallClock;
 use super::filter::{Filter, hides_others};
 use super::health::{DeviceHealth, HostMessage, KernelMessage};
 use super::loss::{Loss, Losses};
+use super::shared::Shared;
 use super::table::Table;
 use super::wait::Wait;
 use std::collections::BTreeMap;
@@ -114,16 +115,16 @@ object! {
         /// Whether names are replaced by placeholders (`--redact`).
         pub redacted: bool,
         /// The block devices.
-        pub devices: Vec<Device>,
+        pub devices: Shared<Vec<Device>>,
         /// The mounted file systems on a block device or with a file that backs one, and those of a
         /// file server: NFS, SMB, Ceph, 9p, virtiofs, FUSE.
-        pub mounts: Vec<Mount>,
+        pub mounts: Shared<Vec<Mount>>,
         /// The cgroups that were seen and their ancestors, if they can have limits on I/O or CPUs.
-        pub cgroups: Vec<Cgroup>,
+        pub cgroups: Shared<Vec<Cgroup>>,
         /// Settings of the machine when the watch began, by path under /proc/sys.
-        pub settings_start: BTreeMap<String, String>,
+        pub settings_start: Shared<BTreeMap<String, String>>,
         /// The same when it ended.
-        pub settings_end: BTreeMap<String, String>,
+        pub settings_end: Shared<BTreeMap<String, String>>,
         /// The losses.
         pub losses: Losses,
         /// Submissions with REQ_NOWAIT (as by io_uring) that found no free tag and were repeated by
@@ -349,9 +350,9 @@ object! {
         /// where another tool's summary does not tell them apart.
         pub stat_undirected: Option<(u64, u64)>,
         /// Settings under /sys/block/NAME when the watch began: scheduler, nr_requests …
-        pub settings_start: BTreeMap<String, String>,
+        pub settings_start: Shared<BTreeMap<String, String>>,
         /// The same when it ended.
-        pub settings_end: BTreeMap<String, String>,
+        pub settings_end: Shared<BTreeMap<String, String>>,
         /// Settings that changed during the watch, in order; none for a device that appeared later.
         pub settings_changed: Vec<SettingChange>,
         /// What the device reported of itself when the watch began; absent if it was not asked or

@@ -19,6 +19,7 @@ pub mod open;
 pub mod process;
 pub mod request;
 pub mod sample;
+pub mod shared;
 pub mod stack;
 pub mod table;
 pub mod wait;

@@ -122,6 +122,9 @@ fn cell(text: &str) -> String {
 /// Returns the name of a Rust type in JSON.
 fn json(kind: &str) -> String {
     let inside = |outer: &str| kind.strip_prefix(outer)?.strip_suffix('>');
+    if let Some(value) = inside("Shared<") {
+        return json(value);
+    }
     match kind {
         "String" => "text".to_owned(),
         "bool" => "true or false".to_owned(),

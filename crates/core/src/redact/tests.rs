@@ -106,7 +106,8 @@ fn the_environment_has_no_names() {
             options: "rw,relatime,lowerdir=/srv/acme/l".to_owned(),
             server: Some("acmefs (4711)".to_owned()),
             ..Mount::default()
-        }],
+        }]
+        .into(),
         ..Environment::default()
     };
     let redacted = redactor().environment(&environment);

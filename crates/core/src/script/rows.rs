@@ -16,7 +16,7 @@ use crate::model::{
 impl Script {
     /// A block device, and settings of it by their names under /sys/block/NAME.
     pub fn device(&mut self, name: &str, settings: &[(&str, &str)]) -> &mut Device {
-        let devices = &mut self.environment.devices;
+        let devices: &mut Vec<Device> = &mut self.environment.devices;
         let all = settings.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
         devices.push(Device {
             name: name.to_owned(),

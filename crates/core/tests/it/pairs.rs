@@ -146,11 +146,11 @@ fn merged(first: &Path, second: &Path, on_one: bool) -> Summary {
     if !on_one {
         script.environment.devices.push(moved_device);
     }
-    for mut mount in others.mounts {
+    for mut mount in others.mounts.into_inner() {
         mount.minor = if mount.major == 7 { shift.minor } else { mount.minor };
         script.environment.mounts.push(mount);
     }
-    for mut cgroup in others.cgroups {
+    for mut cgroup in others.cgroups.into_inner() {
         for text in cgroup.settings_start.values_mut() {
             *text = text.replace("7:", &format!("7:{} was ", shift.minor));
         }

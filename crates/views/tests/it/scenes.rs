@@ -26,8 +26,8 @@ fn disk(name: &str, scheduler: &str, model: &str) -> Device {
         name: name.into(),
         bytes: 500 << 30,
         model: Some(model.into()),
-        settings_start: settings.clone(),
-        settings_end: settings,
+        settings_start: settings.clone().into(),
+        settings_end: settings.into(),
         ..Device::default()
     }
 }
@@ -55,7 +55,7 @@ pub fn jenkins() -> Script {
     script.wait(logger, WaitClass::JournalCommit, 310_000_000, 0, 0);
     script.wait(logger, WaitClass::Unknown, 120_000_000, 0, 0);
     let environment = &mut script.environment;
-    environment.devices = vec![
+    *environment.devices = vec![
         disk("xvdj", "none [mq-deadline] kyber", "Elastic Block Store"),
         disk("nvme0n1", "[none] mq-deadline", "Samsung SSD 980 PRO"),
         disk("sda", "[none]", ""),
@@ -146,7 +146,7 @@ fn writeback(script: &mut Script) {
 /// A program reads while the log of another is written back.
 pub fn behind_writeback() -> Script {
     let mut script = Script::new(10);
-    script.environment.devices = vec![disk("sda", "none [mq-deadline]", "ST4000NM0023")];
+    *script.environment.devices = vec![disk("sda", "none [mq-deadline]", "ST4000NM0023")];
     let mut dice = dice();
     for index in 0..90 {
         let write = script.write("sda", MIB).by(77, "kworker/u8:3").at((index * 100 * MS) as i64);
@@ -175,7 +175,7 @@ pub fn behind_writeback() -> Script {
 /// A path to the storage is gone: nothing completes since before the watch.
 pub fn hung() -> Script {
     let mut script = Script::new(10);
-    script.environment.devices = vec![
+    *script.environment.devices = vec![
         Device {
             in_flight_start: Some((0, 2)),
             in_flight_end: Some((1, 2)),
@@ -222,7 +222,7 @@ pub fn unprivileged() -> Script {
     let mut script = Script::new(2);
     script.environment.limits =
         vec!["no requests, processes, files or code paths: counters of the kernel only".into()];
-    script.environment.devices = vec![
+    *script.environment.devices = vec![
         Device {
             stat_start: vec![0; 17],
             stat_end: vec![2782, 0, 22_256, 1700, 24, 1, 192, 40, 1, 1752, 1740, 0, 0, 0, 0, 8, 11],
@@ -237,7 +237,7 @@ pub fn unprivileged() -> Script {
 pub fn stacked() -> Script {
     let mut script = Script::new(10);
     let below = |device: Device, below: &str| Device { below: vec![below.into()], ..device };
-    script.environment.devices = vec![
+    *script.environment.devices = vec![
         Device { bio_based: true, ..below(disk("dm-0", "", ""), "sda") },
         Device {
             backing_file: Some("/var/lib/images/vm1.raw".into()),
@@ -309,8 +309,8 @@ pub fn untuned() -> Script {
 /// Eight reads at a time, each with `i2d` in the scheduler.
 fn database(scheduler: &str, i2d: u64, count: u64) -> Script {
     let mut script = Script::new(10);
-    script.environment.devices = vec![disk("sda", scheduler, "Elastic Block Store")];
-    script.environment.settings_start = settings(&[("vm/dirty_ratio", "20")]);
+    *script.environment.devices = vec![disk("sda", scheduler, "Elastic Block Store")];
+    *script.environment.settings_start = settings(&[("vm/dirty_ratio", "20")]);
     let mut dice = dice();
     for index in 0..count {
         let at = (index / 8 * 8 * 10 * S / (count + 8)) as i64;

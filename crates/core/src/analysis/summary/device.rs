@@ -5,6 +5,7 @@
 use super::axes::{ByDirection, ByInterval};
 use super::usage::{OriginRow, ProcessRow, UsedRow};
 use crate::model::health::{DeviceHealth, KernelMessage};
+use crate::model::shared::Shared;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -31,7 +32,7 @@ pub struct DeviceSummary {
     /// The file behind a loop device.
     pub backing_file: Option<String>,
     /// Settings under /sys/block when the watch began.
-    pub settings: BTreeMap<String, String>,
+    pub settings: Shared<BTreeMap<String, String>>,
     /// What the device reported of itself when the watch began.
     pub health_start: Option<DeviceHealth>,
     /// The same when it ended.

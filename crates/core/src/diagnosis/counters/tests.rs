@@ -41,7 +41,7 @@ fn summary(devices: Vec<Device>, messages: Vec<HostMessage>) -> Summary {
     let mut script = Script::new(10);
     script.environment = Environment {
         source: "iostat".to_owned(),
-        devices,
+        devices: devices.into(),
         host_messages: messages,
         ..script.environment
     };

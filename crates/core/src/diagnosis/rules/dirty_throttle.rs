@@ -264,7 +264,7 @@ mod tests {
             ..Thinning::default()
         }));
         let limit = ("vm/dirty_bytes".to_owned(), limit.to_owned());
-        script.environment.settings_start = [limit].into();
+        *script.environment.settings_start = [limit].into();
         for index in 0..300 {
             let write = script.write("sda", 1 << 20).by(9, "kworker").at((index * 33 * MS) as i64);
             write.origin(Origin::Writeback).direct(500, 500, 30 * MS).add();

@@ -40,8 +40,8 @@ fn environment() -> Environment {
         host: "db7 \u{1b}[31m".to_owned(),
         start_ns: 1_000,
         realtime_offset_ns: -5,
-        devices: vec![Device { name: "sda".to_owned(), ..Device::default() }],
-        mounts: vec![Mount { path: "/a \"b\"\n".to_owned(), ..Mount::default() }],
+        devices: vec![Device { name: "sda".to_owned(), ..Device::default() }].into(),
+        mounts: vec![Mount { path: "/a \"b\"\n".to_owned(), ..Mount::default() }].into(),
         ..Environment::default()
     }
 }
