@@ -267,7 +267,10 @@ fn very_many_stacks() -> Result<()> {
     assert!(result.status.success(), "{}", printed(&result));
     let recording = Recording::open(&output)?;
     let lost = &recording.environment.losses.items;
-    assert!(lost.iter().any(|loss| loss.place == "stacks" && loss.count > 0), "{lost:?}");
+    // On a busy machine the ring fills up before the limit is reached.
+    let places = ["stacks", "ring_details"];
+    let is_of_stacks = |place: &str| places.contains(&place);
+    assert!(lost.iter().any(|loss| is_of_stacks(&loss.place) && loss.count > 0), "{lost:?}");
     assert!(recording.stacks.len() <= 40_000, "{} stacks", recording.stacks.len());
     expect_bounded(&recording);
     let late = |name: &str| name.starts_with("rename-") || name == "hostile-rename";
