@@ -79,8 +79,8 @@ pub fn check(filter: &Filter, shown: &Summary, judged: &Summary) -> Result<(), F
 }
 
 /// What a file's name after -p was meant for.
-const BTT_FILE: &str = "-p takes the name or the number of a process; what btt's `-p FILE` wrote is \
-                        `iowhy stages --per-io-dump FILE`";
+const BTT_FILE: &str = "-p takes the name or the number of a process; what btt's `-p FILE` wrote \
+                        is `iowhy stages --per-io-dump FILE`";
 
 /// Whether a word that is no process's name looks like that of a file.
 fn is_file_name(word: &str) -> bool {

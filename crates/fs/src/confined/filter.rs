@@ -130,8 +130,8 @@ const NEWER: &[c_long] = &[452, 463, 466, 467, 469, 443];
 const SIGNALLING: [u64; 3] = [8, 10, 15];
 
 /// Requests of ioctl(2) that do the same (`FIOSETOWN`, `SIOCSPGRP`), that change the attributes of
-/// a file which is only open to be read (`FS_IOC_SETFLAGS`, `FS_IOC_FSSETXATTR`), and that type into
-/// the terminal.
+/// a file which is only open to be read (`FS_IOC_SETFLAGS`, `FS_IOC_FSSETXATTR`), and that type
+/// into the terminal.
 const REQUESTS: [u64; 6] =
     [0x8901, 0x8902, 0x4008_6602, 0x401c_5820, libc::TIOCSTI, libc::TIOCLINUX];
 
