@@ -89,7 +89,8 @@ pub async fn run(command: FleetCommand) -> Result<CommandAnswer> {
         }
         FleetCommand::Report { html, about } => {
             let page = report::page(&open(&about).await?).await?;
-            output::replace(&html, page.as_bytes()).context(|| format!("write {}", html.display()))?;
+            output::replace(&html, page.as_bytes())
+                .context(|| format!("write {}", html.display()))?;
             Ok(format!("{}: {}\n", html.display(), size_text(page.len() as f64)))
         }
     };
