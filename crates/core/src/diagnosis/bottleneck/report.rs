@@ -75,15 +75,18 @@ fn mapped_file(
     group: &GroupedWaits<'_>,
     top: &WaitingProgram<'_>,
 ) -> Option<String> {
-    let in_faults = top.waited.groups.iter().filter(|group| group.class == WaitClass::PageFault);
-    let faults_ns = in_faults.map(|group| group.time_ns).fold(0, u64::saturating_add);
-    if faults_ns as f64 <= MOST * top.waited.time_ns as f64 {
-        return None;
-    }
+    page_faults(&top.waited)?;
     let files = &facts.patterns(&group.device?.device)?.access.files;
     let all = files.iter().map(|file| file.faults).fold(0, u64::saturating_add);
     let most = files.iter().max_by_key(|file| file.faults)?;
     (most.faults as f64 > MOST * all as f64).then(|| most.file.clone())
+}
+
+/// Returns the page faults among waits, if most of the time is theirs.
+fn page_faults<'a>(waited: &Waited<'a>) -> Option<Waited<'a>> {
+    let faults = waited.groups.iter().filter(|group| group.class == WaitClass::PageFault);
+    let faults = Waited::from_groups(faults.copied().collect());
+    (faults.time_ns as f64 > MOST * waited.time_ns as f64).then_some(faults)
 }
 
 fn role(subject: &Subject) -> Option<FileRole> {
@@ -273,19 +276,16 @@ fn fix(
 /// a fault reads.
 fn pages_per_fault<'a>(facts: &Facts<'_>, group: &GroupedWaits<'a>) -> Option<(&'a str, f64)> {
     let device = group.device?;
-    let in_faults = group.waited.groups.iter().filter(|group| group.class == WaitClass::PageFault);
-    let in_faults = Waited::from_groups(in_faults.copied().collect());
+    let faults = page_faults(&group.waited).filter(|faults| faults.waits > 0)?;
     let access = &facts.patterns(&device.device)?.access;
     let read = access.faulted_bytes as f64;
-    let is_most = in_faults.time_ns as f64 > MOST * group.waited.time_ns as f64;
     let faulted = access.files.iter().filter(|file| file.faults > 0);
     let (requests, in_order) = faulted.fold((0_u64, 0_u64), |(requests, in_order), file| {
         (requests.saturating_add(file.requests), in_order.saturating_add(file.sequential))
     });
     // A scan in order uses what is read ahead.
     let is_scan = in_order as f64 > MOST * requests as f64;
-    (is_most && !is_scan && in_faults.waits > 0)
-        .then(|| (device.device.as_str(), read / (in_faults.waits as f64 * PAGE)))
+    (!is_scan).then(|| (device.device.as_str(), read / (faults.waits as f64 * PAGE)))
 }
 
 fn check(group: &GroupedWaits<'_>) -> String {
