@@ -437,7 +437,6 @@ struct task_struct {
 	struct fs_struct *fs;
 	struct sched_info sched_info;
 	struct sched_entity se;
-	unsigned long nvcsw;
 	unsigned long blocker;	     /* 6.16 and later */
 	struct mutex *blocker_mutex; /* 6.15 */
 };

@@ -100,15 +100,23 @@ static __always_inline void mark_storage_wait(struct wire_thread *thread, u32 ti
 
 /*
  * Whether a sleep goes on that only its time limit ended: the thread asks for the same again, has
- * slept for nothing else, and has done hardly anything. How long it waited for a CPU does not
- * matter.
+ * slept for nothing else (see forget_timed()), and has done hardly anything. How long it waited for
+ * a CPU does not matter, nor does a wakeup that was not seen: a kernel may leave out programs while
+ * it runs certain tasks.
  */
 static __always_inline bool is_same_sleep(struct wire_thread *thread, struct task_struct *task,
 					  int system_call, u64 address)
 {
-	return thread->since_ns && thread->system_call == system_call &&
-	       thread->address == address && (u32)READ(task, nvcsw) - thread->switches <= 1 &&
+	return thread->since_ns && thread->is_timed && thread->system_call == system_call &&
+	       thread->address == address &&
 	       READ(task, se.sum_exec_runtime) - thread->ran_ns <= SAME_SLEEP_NS;
+}
+
+/* The thread sleeps for something else: a sleep that a time limit ended does not go on. */
+static __always_inline void forget_timed(struct wire_thread *thread, u32 tid)
+{
+	if (thread && thread->tid == tid && thread->is_timed)
+		thread->since_ns = 0;
 }
 
 static __always_inline void begin_thread_sleep(void *ctx, u32 tid, int system_call,
@@ -128,6 +136,7 @@ static __always_inline void begin_thread_sleep(void *ctx, u32 tid, int system_ca
 		thread->flags = 0;
 		/* FUTEX_WAIT and similar commands have the timeout as their fourth argument. */
 		thread->is_timed = system_call == settings.futex_call && fourth_argument_of(regs);
+		thread->ran_ns = READ(current_task(), se.sum_exec_runtime);
 		/*
 		 * A thread that was in a wait chain once is likely to be in one again, and worth a
 		 * stack.
@@ -140,7 +149,8 @@ static __always_inline void begin_thread_sleep(void *ctx, u32 tid, int system_ca
 }
 
 /* Adds a sleep that began before the watch. */
-static __always_inline void add_earlier_thread_sleep(struct wire_thread *thread, u32 tid,
+static __always_inline void add_earlier_thread_sleep(struct wire_thread *thread,
+						     struct task_struct *task, u32 tid,
 						     int system_call, struct pt_regs *regs)
 {
 	if (thread->tid == tid && thread->asleep)
@@ -151,6 +161,7 @@ static __always_inline void add_earlier_thread_sleep(struct wire_thread *thread,
 	thread->address = first_argument_of(regs);
 	thread->flags = WAIT_BEGUN_BEFORE;
 	thread->is_timed = system_call == settings.futex_call && fourth_argument_of(regs);
+	thread->ran_ns = READ(task, se.sum_exec_runtime);
 	thread->user_stack = -1;
 	thread->asleep = SLEEP_FOR_THREAD;
 }
@@ -258,7 +269,6 @@ static __always_inline void end_thread_sleep(void *ctx, struct wire_thread *thre
 		thread->woken_ns = now;
 		if (thread->is_timed) {
 			thread->ran_ns = READ(task, se.sum_exec_runtime);
-			thread->switches = (u32)READ(task, nvcsw);
 			thread->since_ns = since;
 		}
 		return;

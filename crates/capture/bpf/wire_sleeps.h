@@ -28,7 +28,7 @@ struct wire_slack {
 	unsigned int kind;
 	unsigned int tgid;
 	unsigned int tid;
-	unsigned int switches; /* times that the thread had gone to sleep by then */
+	unsigned int last_padding;
 	unsigned long long time_ns;
 	unsigned long long hidden_ns;
 	unsigned long long slept_ns; /* those sleeps */
@@ -56,7 +56,7 @@ struct wire_thread {
 	unsigned long long address; /* the call's first argument: the futex, the descriptor */
 	unsigned long long since_ns;
 	unsigned long long woken_ns;
-	unsigned long long ran_ns; /* the thread's CPU time when only a time limit ended it */
+	unsigned long long ran_ns; /* the thread's CPU time when it began, or a time limit ended it */
 	/* End of its last wait for storage, or for a thread that waited for storage. */
 	unsigned long long storage_wait_ns;
 	unsigned int is_chained;	  /* it has waited for such a thread before */
@@ -68,7 +68,7 @@ struct wire_thread {
 	unsigned int has_waited_long; /* its last wait for storage was a long one */
 	unsigned int
 		holder; /* the process that holds the file's lock that it sleeps for; 0: none */
-	unsigned int switches;	       /* times that the thread had gone to sleep by then */
+	unsigned int last_padding;
 	unsigned long long awake_ns;   /* end of its last long sleep for another thread */
 	unsigned long long storage_ns; /* its waits for storage since then */
 	unsigned long long

@@ -31,9 +31,12 @@ static __always_inline void begin_sleep(void *ctx, struct task_struct *task)
 		if ((state & TASK_INTERRUPTIBLE) && regs &&
 		    is_among(settings.thread_calls, system_call) && !is_idle_server(task, regs))
 			begin_thread_sleep(ctx, tid, system_call, regs);
+		else
+			forget_timed(thread_of(tid), tid);
 		return;
 	}
 	thread = thread_of(tid);
+	forget_timed(thread, tid);
 	if (thread && thread->sleepers)
 		end_unseen(thread, tid);
 	thin = thinning_now();
@@ -169,7 +172,7 @@ int list_sleepers(struct bpf_iter__task *ctx)
 		flags = WAIT_FOR_SERVER;
 	if (!flags && regs && is_among(settings.thread_calls, system_call) &&
 	    !is_idle_server(task, regs))
-		add_earlier_thread_sleep(thread, tid, system_call, regs);
+		add_earlier_thread_sleep(thread, task, tid, system_call, regs);
 	if (!flags)
 		return 0;
 	/* First, because both use the same scratch buffer. */
