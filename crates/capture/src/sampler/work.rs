@@ -15,11 +15,21 @@ const MOST_READ: usize = 16;
 const BUDGET_NS: u64 = 10_000_000;
 /// Samples after which one is read again.
 const AGAIN: u64 = 8;
+/// Samples after which what has not changed is written again: an incident is cut out of a long
+/// watch, and must hold it.
+const REPEATED: u64 = 32;
 /// Processes that are followed.
 const MOST_FOLLOWED: usize = 4096;
 
-/// The sample of the last read, and what was written then.
-type Written = (u64, [Option<u64>; 5]);
+/// What is known of a process.
+#[derive(Clone, Copy, Debug, Default)]
+struct Written {
+    /// The sample of the last read.
+    read: u64,
+    /// The sample in which all values were written.
+    whole: u64,
+    values: [Option<u64>; 5],
+}
 
 /// Reads who may wait for processes.
 #[derive(Debug, Default)]
@@ -34,7 +44,7 @@ impl WorkSampler {
         self.looks += 1;
         let mut tables = SocketTables::default();
         let is_due = |subject: &Name| {
-            self.written.get(subject).is_none_or(|(look, _)| look + AGAIN <= self.looks)
+            self.written.get(subject).is_none_or(|written| written.read + AGAIN <= self.looks)
         };
         let due: Vec<(u32, Name)> =
             told.iter().filter(|(_, subject)| is_due(subject)).take(MOST_READ).copied().collect();
@@ -47,7 +57,8 @@ impl WorkSampler {
                 Some(seen) => self.write(subject, &seen, out),
                 // One that cannot be read takes no place of another one's in the next sample.
                 None => {
-                    _ = self.written.insert(subject, (self.looks, <[Option<u64>; 5]>::default()))
+                    let unread = Written { read: self.looks, ..Written::default() };
+                    _ = self.written.insert(subject, unread);
                 }
             }
         }
@@ -62,13 +73,16 @@ impl WorkSampler {
             (Metric::WorkWaiter, seen.waiter.map(u64::from)),
             (Metric::WorkScheduler, Some(u64::from(seen.scheduler))),
         ];
-        let before = self.written.get(&subject).map(|written| written.1).unwrap_or_default();
-        for ((metric, value), before) in values.iter().zip(before) {
+        let recent = |written: &&Written| written.whole + REPEATED > self.looks;
+        let before = self.written.get(&subject).filter(recent).copied();
+        let before = before.unwrap_or(Written { whole: self.looks, ..Written::default() });
+        for ((metric, value), before) in values.iter().zip(before.values) {
             if let Some(value) = value.filter(|value| Some(*value) != before) {
                 out.row(*metric, subject, value, out.now_ns);
             }
         }
-        self.written.insert(subject, (self.looks, values.map(|(_, value)| value)));
+        let values = values.map(|(_, value)| value);
+        self.written.insert(subject, Written { read: self.looks, values, ..before });
     }
 }
 
@@ -78,21 +92,25 @@ mod tests {
     use crate::host::system;
 
     #[test]
-    fn what_has_not_changed_is_written_once() {
+    fn what_has_not_changed_is_written_now_and_then() {
         let (mut written, mut batch, mut names) = Default::default();
         let mut work = WorkSampler::default();
         let own = (std::process::id(), iowhy_core::model::Names::intern(&mut names, "1 own"));
-        for _ in 0..4 {
+        let mut rows_after = |looks: u64| {
             let mut out = Out {
                 now_ns: system::now_ns(),
                 written: &mut written,
                 batch: &mut batch,
                 names: &mut names,
             };
-            work.look(&[own, (u32::MAX, Name::EMPTY)], &mut out);
-        }
-        let metric = names.intern(Metric::WorkScheduler.info().word);
-        let rows = batch.samples.iter().filter(|row| row.metric == metric);
-        assert_eq!(rows.count(), 1, "{:?}", batch.samples);
+            for _ in 0..looks {
+                work.look(&[own, (u32::MAX, Name::EMPTY)], &mut out);
+            }
+            let metric = names.intern(Metric::WorkScheduler.info().word);
+            batch.samples.iter().filter(|row| row.metric == metric).count()
+        };
+        assert_eq!(rows_after(4), 1);
+        assert_eq!(rows_after(REPEATED - 4), 1);
+        assert_eq!(rows_after(AGAIN), 2);
     }
 }
