@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: help demo check man test test-arm64 test-static test-readme test-oldest-rust test-kernels test-compilers kernels-page packages test-packages source-package test-source test-metrics web screenshots lint screens book deny bench-capture bench-blktrace bench-sources bench-locate bench-busy bench-recorder bench-calls bench-views bench-peers bench-waits lab-matrix deps bench-html bench-screens bench-report bench-reproduce bench-replay soak publish-files test-publish test-recorder-guest test-fleet demo-fleet fuzz-nightly hostile
+.PHONY: help demo check man test test-arm64 test-static test-readme test-oldest-rust test-kernels test-compilers kernels-page packages test-packages source-package test-source test-metrics web screenshots lint screens book deny bench-capture bench-blktrace bench-sources bench-locate bench-budget bench-busy bench-recorder bench-calls bench-views bench-peers bench-waits lab-matrix deps bench-html bench-screens bench-report bench-reproduce bench-replay soak publish-files test-publish test-recorder-guest test-fleet demo-fleet fuzz-nightly hostile
 
 # Where cargo puts what it builds.
 TARGET = $${CARGO_TARGET_DIR:-target}
@@ -12,8 +12,8 @@ help: ## List these targets
 
 demo: ## Build iowhy and watch a real workload with it for ten seconds
 	@scripts/install-deps build demo
-	cargo build --release --package iowhy --package iowhy-labs
-	@$(TARGET)/release/iowhy-labs demo
+	cargo build --profile demo --package iowhy --package iowhy-labs
+	@$(TARGET)/demo/iowhy-labs demo
 
 man: ## Write the manual pages and shell completions into the target directory
 	@scripts/install-deps build
@@ -155,6 +155,11 @@ bench-locate: ## Measure block to file, beside debugfs; writes docs/blktrace-ben
 	@scripts/install-deps build test bench
 	cargo build --release --package iowhy --package iowhy-labs
 	$(TARGET)/release/iowhy-labs bench-locate
+
+bench-budget: ## Measure what watches of ten seconds cost, beside their budget; writes docs/budget.md
+	@scripts/install-deps build bench
+	cargo build --release --package iowhy --package iowhy-labs
+	$(TARGET)/release/iowhy-labs bench-budget
 
 bench-busy: ## Measure what a watch loses while other programs want all CPUs; writes docs/performance.md
 	@scripts/install-deps build bench

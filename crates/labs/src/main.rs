@@ -39,6 +39,8 @@ enum LabCommand {
     BenchCalls(bench::calls::CallSettings),
     /// Measures what a watch loses while other programs want all CPUs.
     BenchBusy(bench::busy::BusySettings),
+    /// Measures what watches of ten seconds cost, beside their budget.
+    BenchBudget(bench::budget::BudgetSettings),
     /// Measures what the flight recorder costs, and how soon an incident is on disk.
     BenchRecorder(bench::recorder::RecorderSettings),
     /// Soaks the flight recorder in churn and trouble, and shows what it holds on to.
@@ -107,6 +109,7 @@ fn run(command: &LabCommand) -> Result<ExitCode> {
         LabCommand::BenchSources(settings) => bench::run(settings, &mut say).map(done),
         LabCommand::Capture(capture) => capture.write().map(done),
         LabCommand::BenchLocate(settings) => bench::run(settings, &mut say).map(done),
+        LabCommand::BenchBudget(settings) => bench::run(settings, &mut say).map(done),
         LabCommand::BenchBusy(settings) => bench::run(settings, &mut say).map(done),
         LabCommand::BenchRecorder(settings) => bench::run(settings, &mut say).map(done),
         LabCommand::Soak(settings) => bench::run(settings, &mut say).map(done),

@@ -12,8 +12,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const BYTES: u64 = 512 << 20;
-/// The limited speed of the second figure.
-const LIMIT: u64 = 10_000;
 /// The share of busy CPU time from which on all CPUs are busy, and the most jobs that are tried.
 const ALL_BUSY: f64 = 0.99;
 const MOST_JOBS: usize = 16;
@@ -30,28 +28,27 @@ pub enum ReadSpeed {
     FullLibaio,
     /// As fast as the CPUs allow, with pread(2), one read at a time in each job.
     FullPread,
-    /// 10,000 reads a second.
-    Limited,
-    /// Twice as many.
-    Doubled,
+    /// So many reads a second, through io_uring.
+    Limited(u64),
 }
 
 impl ReadSpeed {
+    /// A speed at which most disks are used.
+    pub const USUAL: ReadSpeed = ReadSpeed::Limited(10_000);
     pub const ALL: [ReadSpeed; 4] =
-        [ReadSpeed::Full, ReadSpeed::FullLibaio, ReadSpeed::FullPread, ReadSpeed::Limited];
+        [ReadSpeed::Full, ReadSpeed::FullLibaio, ReadSpeed::FullPread, ReadSpeed::USUAL];
 
     /// Returns whether it is bounded by the CPUs alone.
     pub fn is_full(self) -> bool {
         matches!(self, ReadSpeed::Full | ReadSpeed::FullLibaio | ReadSpeed::FullPread)
     }
 
-    pub fn name(self) -> &'static str {
+    pub fn name(self) -> String {
         match self {
-            ReadSpeed::Full => "full speed",
-            ReadSpeed::FullLibaio => "full speed through libaio",
-            ReadSpeed::FullPread => "full speed through pread",
-            ReadSpeed::Limited => "10k IOPS",
-            ReadSpeed::Doubled => "20k IOPS",
+            ReadSpeed::Full => "full speed".to_owned(),
+            ReadSpeed::FullLibaio => "full speed through libaio".to_owned(),
+            ReadSpeed::FullPread => "full speed through pread".to_owned(),
+            ReadSpeed::Limited(speed) => format!("{}k IOPS", speed / 1000),
         }
     }
 }
@@ -72,7 +69,7 @@ impl FioLoad {
     /// Makes fio's job for so many seconds, with `jobs` processes if the CPUs are the bound.
     fn job(&self, speed: ReadSpeed, seconds: u64, jobs: usize) -> Job {
         let engine = match speed {
-            ReadSpeed::Full | ReadSpeed::Limited | ReadSpeed::Doubled => Engine::IoUring,
+            ReadSpeed::Full | ReadSpeed::Limited(_) => Engine::IoUring,
             ReadSpeed::FullLibaio => Engine::Libaio,
             ReadSpeed::FullPread => Engine::Psync,
         };
@@ -85,8 +82,7 @@ impl FioLoad {
             ReadSpeed::Full | ReadSpeed::FullLibaio | ReadSpeed::FullPread => {
                 job.with("numjobs", jobs.to_string())
             }
-            ReadSpeed::Limited => job.with("rate_iops", LIMIT.to_string()),
-            ReadSpeed::Doubled => job.with("rate_iops", (2 * LIMIT).to_string()),
+            ReadSpeed::Limited(speed) => job.with("rate_iops", speed.to_string()),
         }
     }
 

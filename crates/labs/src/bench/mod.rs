@@ -8,6 +8,7 @@
 //! | `cost` | | time and memory of a process |
 //! | `daemon` | | a flight recorder to measure |
 //! | [`capture`] | `bench-capture` | the cost of a watch, compared with perf and bpftrace |
+//! | [`budget`] | `bench-budget` | what watches of ten seconds cost, beside their budget |
 //! | [`busy`] | `bench-busy` | what a watch loses while other programs want all CPUs |
 //! | [`calls`] | `bench-calls` | the cost of a system call |
 //! | [`blktrace`] | `bench-blktrace` | reading captures, compared with blkparse and btt |
@@ -27,6 +28,7 @@
 //! What does not belong here: labs, whose result is right or wrong (see [`crate::labs`]).
 
 pub mod blktrace;
+pub mod budget;
 pub mod busy;
 pub mod calls;
 pub mod capture;

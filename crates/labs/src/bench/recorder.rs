@@ -77,7 +77,7 @@ impl Benchmark for RecorderSettings {
         let scratch = Scratch::new()?;
         let load = FioLoad::new(&scratch)?;
         let mut figures = RecorderFigures::default();
-        let runs = [(ReadSpeed::Limited, ""), (ReadSpeed::Limited, LEVEL_1), (ReadSpeed::Full, "")];
+        let runs = [(ReadSpeed::USUAL, ""), (ReadSpeed::USUAL, LEVEL_1), (ReadSpeed::Full, "")];
         for (speed, config) in runs {
             for round in 1..=self.rounds.max(1) {
                 figures.add(&scratch, &load, (speed, config), self.seconds)?;
@@ -129,7 +129,7 @@ impl RecorderFigures {
 
     /// Requests an incident after `hold` seconds at 20k IOPS.
     fn incident(&mut self, scratch: &Scratch, load: &FioLoad, hold: u64) -> Result<()> {
-        let _running = load.run(scratch, ReadSpeed::Doubled)?;
+        let _running = load.run(scratch, ReadSpeed::Limited(20_000))?;
         let daemon = RunningDaemon::start(scratch, "")?;
         std::thread::sleep(Duration::from_secs(hold));
         let (asked, asked_ns) = (Instant::now(), machine::monotonic_ns());

@@ -65,10 +65,10 @@ enum WatchedLoad {
 }
 
 impl WatchedLoad {
-    fn name(self) -> &'static str {
+    fn name(self) -> String {
         match self {
             WatchedLoad::Reads(speed) => speed.name(),
-            WatchedLoad::Cpu(load) => load.name(),
+            WatchedLoad::Cpu(load) => load.name().to_owned(),
         }
     }
 
@@ -83,7 +83,7 @@ impl WatchedLoad {
 
     /// The goal of a variant: the share of its speed that the load keeps, percent.
     fn goal(self, variant: Variant) -> Option<f64> {
-        let is_limited = self == WatchedLoad::Reads(ReadSpeed::Limited);
+        let is_limited = self == WatchedLoad::Reads(ReadSpeed::USUAL);
         match (self, variant) {
             (_, Variant::Iowhy | Variant::Requests) if is_limited => Some(99.5),
             (_, Variant::Iowhy) => Some(95.0),
