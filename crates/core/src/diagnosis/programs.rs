@@ -136,6 +136,7 @@ impl KnownProgram {
     pub fn phrase(&self, role: FileRole) -> &'static str {
         match (self.name, role) {
             ("Redis/Valkey", WriteAheadLog) => "append-only file",
+            ("Lucene", FileRole::Compaction) => "index segment",
             _ => role.phrase(),
         }
     }

@@ -14,6 +14,7 @@
 use super::claims::Claims;
 use super::facts::thresholds::MOST;
 use super::finding::{Confidence, Finding, FindingLayer, Severity};
+use super::place::Place;
 
 /// The least share of the time of a bottleneck, or of a device or limit that is used up, that a
 /// likely cause must claim to stand above it. Chosen: who acts on it first gets a third of the time
@@ -96,7 +97,8 @@ fn in_order(mut findings: Vec<Finding>) -> Vec<Finding> {
         // What storage does to one program comes before what the CPUs do to another.
         let key = |finding: &Finding| {
             let is_of_storage = !finding.claims.are_of_cpu();
-            (finding.severity, is_first(finding), finding.is_of_stall, is_of_storage)
+            let is_seen = !is_doubtful(finding);
+            (finding.severity, is_first(finding), finding.is_of_stall, is_of_storage, is_seen)
         };
         let best = (0..findings.len()).max_by(|a, b| {
             let (a, b) = (&findings[*a], &findings[*b]);
@@ -114,6 +116,11 @@ fn in_order(mut findings: Vec<Finding>) -> Vec<Finding> {
 /// Whether it is a bottleneck that is more useful than minor causes: nothing is worth a warning.
 fn is_first(finding: &Finding) -> bool {
     finding.severity == Severity::Info && finding.layer == FindingLayer::Bottleneck
+}
+
+/// Whether threads may only wait for work instead of the lock that the finding names.
+fn is_doubtful(finding: &Finding) -> bool {
+    finding.place == Place::Lock && finding.confidence != Confidence::Certain
 }
 
 /// Returns the likely cause of a finding that stands above it, or of that one; itself if there is

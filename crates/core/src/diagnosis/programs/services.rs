@@ -37,6 +37,25 @@ pub(super) const ALL: &[KnownProgram] = &[
             (128) on the data device; use fewer shards per search",
     },
     program! {
+        "Lucene": ["Lucene Merge*", "solr"],
+        paths: [
+            Compaction "_*_Lucene", Compaction "/_*.fdt", Compaction "/_*.cfs", Compaction "/_*.tim",
+            Compaction "/_*.doc", Compaction "/_*.pos", Compaction "/_*.dvd"
+        ];
+        Compaction: "Lucene (Elasticsearch, OpenSearch, Solr): indexing waits while merges fall \
+            behind: make fewer small segments (larger batches, a larger RAM buffer, a longer \
+            refresh or autoCommit interval), one merge thread on rotating disks, and no forced \
+            merges while documents are added",
+        Reads: "Lucene: leave half of the memory to the page cache; commit and refresh less often, \
+            so that fewer small segments are read",
+    },
+    program! {
+        "tantivy": ["quickwit", "meilisearch"],
+        paths: [Data "*.term", Data "*.fieldnorm"];
+        Reads: "a search index is read at random: provide memory for its page cache (vmtouch shows \
+            how much of it is there), or a device with a lower latency",
+    },
+    program! {
         "Mosquitto": ["mosquitto"];
         Sync: MOSQUITTO,
         Checkpoint: MOSQUITTO,

@@ -32,6 +32,12 @@ rule!(
 const DEFRAGMENT: &str = "keep 10 % of the file system free; allocate files at once (fallocate); \
                           defragment existing files off-peak: e4defrag, xfs_fsr, or `btrfs \
                           filesystem defragment`, which duplicates extents shared with snapshots";
+/// A file of btrfs that is changed in place: defragmented, it becomes as it was.
+const COPY_ON_WRITE: &str = "btrfs writes each change elsewhere: for files that are changed in \
+                             place (databases, disk images, journals) set `chattr +C` on their \
+                             directory and copy them there anew, which ends their checksums and \
+                             compression; else `btrfs filesystem defragment`, which duplicates \
+                             extents shared with snapshots, again and again";
 const ON_FLASH: &str = "nothing for the device, which does not seek; many extents cost the file \
                         system CPU time: allocate files at once (fallocate)";
 
@@ -95,7 +101,11 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .sure(Confidence::Certain)
         // A disk that seeks pays for each discontinuity; any other one for each small request.
         .at_most(if rotates || is_small { Severity::Critical } else { Severity::Info })
-        .fix(if rotates || is_small { DEFRAGMENT } else { ON_FLASH })
+        .fix(match facts.file_system(name) {
+            Some("btrfs") => COPY_ON_WRITE,
+            _ if rotates || is_small => DEFRAGMENT,
+            _ => ON_FLASH,
+        })
         .check(format!(
             "`filefrag -v {}`: many extents below a megabyte confirm it; few large ones refute it",
             shell_word(example)

@@ -3,7 +3,9 @@
 use super::*;
 use crate::analysis::summary::{ProcessRow, UsedRow};
 use crate::diagnosis::programs::{self, Topic};
+use facts::Waited;
 use facts::calls::{SYNC_ALL, SYNC_FILE};
+use facts::thresholds::WARNING_SHARE;
 use std::collections::BTreeMap;
 
 /// The mean wait of slow commits: a commit is a few writes and a flush, single milliseconds on SSDs
@@ -39,7 +41,10 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let slow = all.mean_ns() >= SLOW_NS;
     let held = others.time_ns * 2 >= all.time_ns;
     clear_if(all.time_ns == 0 || !(slow || held))?;
-    let subject = Subject { file: None, ..all.subject() };
+    let syncs = facts.waits(|group| OF_JOURNAL.contains(&group.class) && is_sync(group.syscall));
+    let syncing = syncing_beside(facts, &others, &syncs);
+    let who = if syncing.is_some() { others.subject() } else { all.subject() };
+    let subject = Subject { file: None, ..who };
     let kind = JournalKind::new(facts, subject.device.as_deref());
     let (tickets_ns, _) = facts.waits_in(TICKETS);
     let for_what = match kind {
@@ -48,12 +53,16 @@ fn judge(facts: &Facts<'_>) -> Judged {
         Some(JournalKind::Xfs) => "the log of XFS",
         _ => "the file system's journal",
     };
-    let filler = filler(facts, &subject);
+    let filler = syncing.map_or_else(|| filler(facts, &subject), Filler::Syncs);
+    let mean_ns = match filler {
+        Filler::Syncs(_) => others.mean_ns(),
+        _ => all.mean_ns(),
+    };
     let sentence = format!(
         "{} waits for {for_what}{}, {} on average{}",
         words::who(&subject),
         words::on(&subject),
-        words::time(all.mean_ns()),
+        words::time(mean_ns),
         filler.words(),
     );
     // btrfs also waits for space, no matter which program writes.
@@ -72,6 +81,9 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .also("longest wait", all.longest_ns() as f64, "ns")
         .fix(match own_advice {
             Some(own) => own,
+            None if matches!(filler, Filler::Syncs(_)) => {
+                format!("{OF_SYNCS}; else {}", fix(kind))
+            }
             None if is_own && is_of_journal => OWN.to_owned(),
             None => fix(kind),
         })
@@ -87,8 +99,50 @@ const OWN: &str = "its own changes fill the journal: change fewer names and inod
                    often or several files at once (syncfs), keep scratch files on a tmpfs; else a \
                    faster device";
 
+/// The advice to a program that does not sync itself and waits for the commits of one that does.
+const OF_SYNCS: &str = "let that program sync less often, or keep the two on different file \
+                        systems; files that need not outlive a crash (heartbeats, locks, pid \
+                        files) belong on a tmpfs";
+
+/// The most names a second that a program creates and removes without filling the journal itself.
+/// Chosen: as for temporary files.
+const NAMES_PER_S: f64 = 10.0;
+/// The most of a device's written bytes that are of a program which does not fill it. Chosen.
+const LITTLE: f64 = 0.1;
+
+/// Returns the program whose syncs commit the journal while another one, which neither syncs nor
+/// changes much, loses a tenth of its time to it.
+fn syncing_beside(facts: &Facts<'_>, others: &Waited<'_>, syncs: &Waited<'_>) -> Option<Subject> {
+    let (held, syncing) = (others.subject(), syncs.subject());
+    let own = others.groups.iter().filter(|group| Some(group.pid) == held.pid);
+    let held_ns = own.map(|group| group.time_ns).fold(0, u64::saturating_add);
+    let is_held = held_ns as f64 >= WARNING_SHARE * facts.duration_ns() as f64;
+    let is_other = syncing.process.is_some() && held.process != syncing.process;
+    let is_same_journal = held.device.is_some() && held.device == syncing.device;
+    (is_held && is_other && is_same_journal && !fills(facts, &held)).then_some(syncing)
+}
+
+/// Whether a program changes so much that it fills the journal itself.
+fn fills(facts: &Facts<'_>, held: &Subject) -> bool {
+    let rows = facts.summary().activity.iter().flat_map(|activity| &activity.rows);
+    let own = rows.filter(|row| held.process.is_some() && row.process == held.process);
+    let names: u64 = own.map(|row| row.counts.creates + row.counts.unlinks).sum();
+    let device = facts.devices().iter().find(|row| Some(&row.device) == held.device.as_ref());
+    let written = device.map_or(0.0, |device| {
+        let own = device
+            .processes
+            .iter()
+            .filter(|row| Some(&row.subject.process) == held.process.as_ref());
+        let own: u64 = own.map(|row| row.usage.directions[Direction::Write].bytes).sum();
+        own as f64 / facts::of(device, Direction::Write).bytes.max(1) as f64
+    });
+    names as f64 >= NAMES_PER_S * facts.seconds() || written > LITTLE
+}
+
 /// The program that fills the journal of a device.
 enum Filler {
+    /// Another program, whose syncs commit the journal.
+    Syncs(Subject),
     /// The program that waits longest.
     Itself,
     /// Another program, and its share of the written bytes.
@@ -100,6 +154,10 @@ enum Filler {
 impl Filler {
     fn words(&self) -> String {
         match self {
+            Filler::Syncs(who) => format!(
+                "; {} syncs meanwhile, and each of its syncs commits the journal",
+                words::who(who)
+            ),
             Filler::Itself => "; its own writes are most of what the device writes".to_owned(),
             Filler::Other(who, share) => format!(
                 "; {} of what the device writes is of {}",
@@ -289,6 +347,33 @@ mod tests {
         assert!(xfs.sentence.contains("the log of XFS") && !xfs.check.contains("jbd2"));
         assert!(found(&[], "btrfs").fix.starts_with("free space"));
         assert!(found(&[], "zonefs").fix.contains("; btrfs: "));
+    }
+
+    /// A program that syncs beside one that changes an inode now and then, or writes so much.
+    fn beside_syncs(written: u64) -> Finding {
+        let mut script = Script::new(10);
+        script.write("sda", 4096).by(7, "rsync").direct(0, 0, MS).add();
+        script.write("sda", written).by(8, "app").direct(0, 0, MS).add();
+        for (who, syscall) in [((7, "rsync"), 74), ((8, "app"), 91)] {
+            for _ in 0..10 {
+                script.wait(who, WaitClass::JournalCommit, 200 * MS, 0, 0);
+                let wait = script.batch.waits.last_mut().unwrap();
+                wait.device = Some(script.names.intern("sda"));
+                wait.syscall = Some(syscall);
+            }
+        }
+        let found = diagnose(&script.summary()).findings;
+        found.into_iter().find(|it| it.cause == "journal-commit").unwrap()
+    }
+
+    #[test]
+    fn who_does_not_sync_is_the_victim_of_one_that_does() {
+        let held = beside_syncs(0);
+        assert!(held.sentence.starts_with("app (8) waits for"), "{held:?}");
+        assert!(held.sentence.contains("rsync (7) syncs meanwhile"), "{held:?}");
+        // One that fills the journal is not.
+        let filling = beside_syncs(1 << 20);
+        assert!(!filling.sentence.contains("syncs meanwhile"), "{filling:?}");
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! Threads that need memory reclaim it themselves, or wait for it.
 
 use super::*;
+use crate::analysis::summary::patterns::WaitStack;
 use crate::model::Metric;
+use crate::model::metric::process_subject;
 use facts::WaitsByStack;
 
 /// Functions of a thread that reclaims memory itself or waits for it.
@@ -21,6 +23,8 @@ const RECLAIM: &[&str] = &[
 const OF_CGROUP: &[&str] = &["try_to_free_mem_cgroup_pages", "try_charge*", "charge_memcg"];
 /// Functions of the soft limit, which makes a task above it sleep.
 const HIGH: &[&str] = &["mem_cgroup_handle_over_high", "__mem_cgroup_handle_over_high"];
+/// Functions of a thread that writes to a file through the page cache.
+const FILE_WRITES: &[&str] = &["generic_perform_write", "iomap_file_buffered_write*", "vfs_write"];
 /// Functions that make space for a large page.
 const COMPACTION: &[&str] =
     &["try_to_compact_pages", "__alloc_pages_direct_compact", "compact_zone*"];
@@ -53,15 +57,24 @@ fn judge(facts: &Facts<'_>) -> Judged {
         false => stacked.subject(),
     };
     let subject = Subject { device: None, file: None, ..subject };
+    let filler = match kind {
+        Exhausted::Limit => Filler::of(facts, &stacked),
+        _ => None,
+    };
+    let subject = filler.as_ref().map_or(subject, |filler| filler.victim.clone());
     let holder = match kind {
+        _ if filler.is_some() => None,
         Exhausted::High | Exhausted::Limit => facts.memory_holder_within(&subject),
         Exhausted::Machine => facts.memory_holder(&subject),
         Exhausted::Compaction => None,
     };
     let who_has_it = holder.map(|holder| holder.words(&subject)).unwrap_or_default();
-    let sentence = format!("{} {}{who_has_it}", words::who(&subject), kind.does());
+    let fills = filler.as_ref().map(Filler::words).unwrap_or_default();
+    let sentence = format!("{} {}{who_has_it}{fills}", words::who(&subject), kind.does());
     let pid = words::pid(&subject);
+    let fix = filler.as_ref().map(Filler::fix).unwrap_or_default() + &kind.fix(&pid);
     let mut finding = Finding::of_blocked(facts, time_ns, sentence)
+        .claiming(Claims::of_class(&waited))
         .about(subject)
         .sure(Confidence::Certain)
         .shown("blocked time in reclaim", time_ns as f64, "ns", "iowhy waits")
@@ -78,12 +91,58 @@ fn judge(facts: &Facts<'_>) -> Judged {
         }
     }
     Ok(finding
-        .fix(kind.fix(&pid))
+        .fix(fix)
         .check(
             "with more memory the waits end; if they stay while `grep pgscan_direct /proc/vmstat` \
              does not grow (for a cgroup: its memory.stat), reclaim is not the cause",
         )
         .into())
+}
+
+/// A process that reclaims the pages of files that it writes, and another one that needs memory.
+struct Filler {
+    process: String,
+    pid: u32,
+    victim: Subject,
+}
+
+impl Filler {
+    fn of(facts: &Facts<'_>, stacked: &WaitsByStack<'_>) -> Option<Filler> {
+        let writes = |stack: &&WaitStack| facts::has_function(&stack.functions, FILE_WRITES);
+        let filler = stacked.stacks.iter().copied().find(writes)?;
+        let (process, pid) = (filler.process.clone()?, filler.pid?);
+        let group = group_of(facts, pid, &process);
+        // What writes files itself is no victim.
+        let mut others = stacked.stacks.iter().copied().filter(|stack| !writes(stack));
+        let victim = others.find(|stack| {
+            let Some(own) = stack.pid.filter(|own| *own != pid) else { return false };
+            let own = group_of(facts, own, stack.process.as_deref().unwrap_or_default());
+            group.is_none() || own.is_none() || group == own
+        })?;
+        let victim = Subject {
+            process: victim.process.clone(),
+            pid: victim.pid,
+            container: victim.container.clone(),
+            ..Subject::default()
+        };
+        Some(Filler { process, pid, victim })
+    }
+
+    fn words(&self) -> String {
+        let who = words::process(&self.process, Some(self.pid), None);
+        format!("; so does {who}, whose pages are of files that the disk has to take first")
+    }
+
+    fn fix(&self) -> String {
+        format!("run {} in a cgroup of its own, or let it write less at once; else ", self.process)
+    }
+}
+
+/// Returns the number of a process's memory cgroup; `None` if it is not known, as of small ones.
+fn group_of(facts: &Facts<'_>, pid: u32, process: &str) -> Option<u64> {
+    let samples = &facts.summary().samples;
+    let series = samples.get(Metric::ProcessMemoryGroup, &process_subject(pid, process))?;
+    Some(series.last as u64)
 }
 
 /// Returns the memory limit of the subject's cgroup, or of the nearest ancestor that has one.
@@ -196,6 +255,22 @@ mod tests {
         assert!(found(&compact, 5 * S).unwrap().sentence.contains("large page"));
         let machine = ["reclaim_throttle", "shrink_node", "try_to_free_pages"];
         assert!(found(&machine, 5 * S).unwrap().sentence.contains("the machine"));
+    }
+
+    #[test]
+    fn who_fills_a_cgroup_by_writing_is_not_its_victim() {
+        let mut script = Script::new(10);
+        let limit = ["shrink_node", "try_to_free_mem_cgroup_pages", "charge_memcg"];
+        script.wait((7, "tar"), WaitClass::Reclaim, 6 * S, 0, 0);
+        script.stacked(&[&limit[..], &["generic_perform_write", "vfs_write"]].concat());
+        script.wait((8, "app"), WaitClass::Reclaim, 5 * S, 0, 0);
+        script.stacked(&[&limit[..], &["do_anonymous_page", "handle_mm_fault"]].concat());
+        let found = diagnose(&script.summary()).findings.swap_remove(0);
+        assert_eq!(found.cause, "memory-reclaim");
+        assert_eq!(found.subject.process.as_deref(), Some("app"));
+        assert!(found.sentence.contains("so does tar (7)"), "{}", found.sentence);
+        assert!(found.fix.starts_with("run tar in a cgroup of its own"), "{}", found.fix);
+        assert!(found.bottlenecks.contains(&"memory-wait"), "{found:?}");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::super::programs::{self, FileRole, Topic};
 use super::*;
 use crate::analysis::summary::ActivityRow;
+use crate::analysis::summary::path_patterns::without_numbers;
 use facts::Waited;
 use facts::calls::{METADATA, READ, SYNC_FILE, WRITE};
 use facts::thresholds::MOST;
@@ -108,6 +109,8 @@ fn seen(facts: &Facts<'_>, row: &ActivityRow) -> Option<SeenLifetimes> {
     let file = row.file.as_deref()?;
     let is_pattern = row.files.is_none_or(|files| files > 1)
         && file.rsplit('/').next().is_some_and(|name| name.contains(['N', '*']));
+    // All files below a directory: those that are removed need not be those that were created.
+    let is_mixed = file.ends_with("/**");
     let enough = |files: u64| files as f64 >= SIBLINGS_PER_S * facts.seconds();
     let role = programs::role_of(row.process.as_deref(), file);
     // Rotated logs and periodic snapshots have siblings, too.
@@ -117,6 +120,7 @@ fn seen(facts: &Facts<'_>, row: &ActivityRow) -> Option<SeenLifetimes> {
     let goes = counts.unlinks as f64 >= MOST * counts.creates as f64 && counts.unlinks > 0;
     let is_read_back = is_temporary && counts.reads >= counts.creates;
     if !is_pattern
+        || (is_mixed && !is_temporary)
         || is_other
         || !enough(counts.creates)
         || !is_not_kept(facts, row, counts.creates)
@@ -132,11 +136,11 @@ fn seen(facts: &Facts<'_>, row: &ActivityRow) -> Option<SeenLifetimes> {
 /// Returns the program's waits for these files: in calls on them, and in throttling of its writes.
 fn waits<'a>(facts: &Facts<'a>, row: &ActivityRow) -> Waited<'a> {
     let pattern = row.file.clone().unwrap_or_default();
-    let folder = pattern.split(['N', '*']).next().unwrap_or_default().to_owned();
+    let begin = pattern.split('*').next().unwrap_or_default().to_owned();
     let calls = [METADATA, READ, WRITE, SYNC_FILE];
     facts.waits(|group: &WaitGroup| {
         let is_theirs = match &group.file {
-            Some(file) => file.starts_with(&folder),
+            Some(file) => file.starts_with(&begin) || without_numbers(file).starts_with(&begin),
             None => {
                 group.syscall.is_none()
                     || calls.iter().any(|call| facts.is_call(group.syscall, call))
