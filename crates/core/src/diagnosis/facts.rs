@@ -32,6 +32,7 @@ pub mod syncs;
 pub mod targets;
 pub mod thresholds;
 mod work;
+mod writing;
 
 pub use behind::BehindProgram;
 pub use beside::{OtherWork, has_name};

@@ -114,10 +114,13 @@ impl<'a> Facts<'a> {
         let rows = self.summary().activity.iter().flat_map(|activity| &activity.rows);
         let own: Vec<&ActivityRow> =
             rows.filter(|row| row.process.as_deref() == process && process.is_some()).collect();
+        // A pattern of files most of which are not synced says nothing of those that are.
+        let is_theirs = |row: &ActivityRow| {
+            row.counts.fsyncs > 0 && row.counts.fsyncs.saturating_mul(2) >= row.files.unwrap_or(1)
+        };
         let is_synced = |row: &ActivityRow| {
-            own.iter().any(|other| {
-                other.counts.fsyncs > 0 && other.file == row.file && other.file.is_some()
-            })
+            let mut same = own.iter().filter(|other| other.file == row.file && row.file.is_some());
+            same.any(|other| is_theirs(other))
         };
         let synced: Vec<&&ActivityRow> = own.iter().filter(|row| is_synced(row)).collect();
         let sum = |rows: &[&&ActivityRow], of: fn(&ActivityRow) -> u64| {

@@ -134,6 +134,8 @@ pub(super) const ALL: &[KnownProgram] = &[
         Reads: "Dovecot: keep its indexes on a fast disk (INDEX= in mail_location, not \
             INDEX=MEMORY), so that a folder is listed from its cache file instead of from each \
             mail; mdbox has fewer files than maildir; mail_prefetch_count reads ahead",
+        Checkpoint: "Dovecot: in an mbox all that comes after a removed mail is written again: \
+            `doveadm sync` or dsync moves mailboxes to sdbox or Maildir",
     },
     program! {
         "file server": ["smbd", "nfsd", "ganesha.nfsd", "vsftpd", "proftpd", "pure-ftpd", "minio"];

@@ -59,9 +59,14 @@ fn judge(facts: &Facts<'_>) -> Judged {
             words::who(&subject),
         ),
     };
+    let writing = facts.writing(&subject);
     if let Some(slow) = &slow {
         sentence += &slow.words(&subject);
+    } else if let Some(writing) = &writing {
+        sentence += &writing.words();
     }
+    let is_waste = writing.as_ref().is_some_and(|writing| writing.is_waste(&subject));
+    let less = writing.map_or_else(String::new, |writing| format!("{}; else ", writing.fix()));
     let hurts = own.is_some() || hurts(facts, &waited);
     // A bulk writer is as fast as its device: those that write little lose by it.
     let little = Waited::from_groups(
@@ -76,6 +81,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .at_most(match (hurts, slow) {
             (true, _) => Severity::Critical,
             (false, Some(_)) => Severity::Warning,
+            // Nor is it if there was no need to write so much.
+            (false, None) if is_waste => Severity::Warning,
             (false, None) => Severity::Info,
         })
         .shown("time throttled for dirty pages", waited.class_ns as f64, "ns", "iowhy waits")
@@ -83,8 +90,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .shown("throttled sleeps", waited.waits as f64 / facts.seconds(), "1/s", "iowhy cache")
         .fix(match (own, slow) {
             (Some(own), _) => own.fix(),
-            (None, Some(_)) => format!("{SLOW_FIX}; else {}", general_fix(facts, &waited)),
-            (None, None) => general_fix(facts, &waited),
+            (None, Some(_)) => format!("{SLOW_FIX}; else {less}{}", general_fix(facts, &waited)),
+            (None, None) => less + &general_fix(facts, &waited),
         })
         .check(
             "`iowhy cache 1`: dirty pages stay near the limit meanwhile; if they are far below it, \
@@ -171,9 +178,10 @@ fn general_fix(facts: &Facts<'_>, waited: &Waited<'_>) -> String {
 fn own_advice(waited: &Waited<'_>) -> Option<&'static str> {
     let subject = waited.subject();
     let (process, file) = (subject.process.as_deref(), subject.file.as_deref());
-    let role = programs::role_of(process, file?);
+    let role = file.and_then(|file| programs::role_of(process, file));
     let topic = BottleneckKind::Write.topic(role);
-    programs::of(process, file)?.advice(topic)
+    let known = programs::of(process, file).and_then(|program| program.advice(topic));
+    known.or_else(|| programs::advice_on_bulk(process?))
 }
 
 /// Returns the process whose data most of the device's writes are, if it is by far another one than

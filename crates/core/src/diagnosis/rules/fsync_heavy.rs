@@ -28,6 +28,10 @@ const EACH_WRITE: f64 = 4.0;
 
 const SYNCED: &str = "commit several changes with one sync, or put the log on its own device, one \
                       with power-loss protection";
+const LARGE: &str = "write less for each sync: if a change is much smaller, the program writes what \
+                     has not changed, too (a whole document, or a store's list of free pages: \
+                     compact a bbolt file, or open it with NoFreelistSync); commit several changes \
+                     with one sync, or put the file on its own device";
 const GROWING: &str = "write into space that was allocated and written before (a log of segments \
                        that are reused): its fdatasync commits the journal each time, since the \
                        file grows, and without that is one write and one flush; commit several \
@@ -152,7 +156,11 @@ fn finding(
         ),
         None => sentence,
     };
-    let general = if syncs.are_of_growth(facts) { GROWING } else { SYNCED };
+    let general = match bytes > BYTES_PER_SYNC {
+        true => LARGE,
+        false if syncs.are_of_growth(facts) => GROWING,
+        false => SYNCED,
+    };
     let fix = advice(&subject, syncs.by_writes, general);
     // A database has to commit, in groups if it can: if a sync is not slow, nothing is wrong.
     let is_log = role(&subject) == Some(FileRole::WriteAheadLog);

@@ -292,6 +292,8 @@ mod tests {
             likely.findings.iter().find(|finding| finding.cause == "lock-behind-io").unwrap();
         assert!(lock.confidence == Confidence::Likely && lock.symptoms.is_empty(), "{lock:?}");
         assert!(lock.sentence.contains("idle workers look the same"));
+        let first = &likely.findings[0];
+        assert!(first.cause != "lock-behind-io" || first.severity > lock.severity, "{first:?}");
         // Workers, of which one is woken occasionally.
         let idle = found(&LockScene { sleeps: 49, ns: 160 * MS, ..SCENE }).unwrap();
         assert_eq!(idle.confidence, Confidence::Possible);

@@ -79,7 +79,9 @@ fn how(
         );
     }
     let own = programs::of(subject.process.as_deref(), subject.file.as_deref());
-    let fix = own.and_then(|program| program.advice(programs::Topic::Reads)).unwrap_or(
+    let own = own.and_then(|program| program.advice(programs::Topic::Reads));
+    let bulk = || subject.process.as_deref().and_then(programs::advice_on_bulk);
+    let fix = own.or_else(bulk).unwrap_or(
         "submit more requests at once: threads, io_uring or libaio, \
          posix_fadvise(POSIX_FADV_WILLNEED) for the next blocks; for sequential reads raise \
          queue/read_ahead_kb and reopen the file",

@@ -320,6 +320,24 @@ mod tests {
     }
 
     #[test]
+    fn files_anywhere_below_a_directory_are_no_siblings() {
+        let mut script = churn("/srv/work/a", 0, 0, 0);
+        let counts = Counts {
+            creates: 61,
+            unlinks: 61,
+            writes: 61,
+            write_bytes: 1 << 20,
+            ..Counts::default()
+        };
+        script.did((7, "python3"), "/srv/work/**", counts);
+        script.batch.files.last_mut().unwrap().files = Some(90);
+        assert_eq!(of(&diagnose(&script.summary())), None);
+        let file = script.names.intern("/srv/work/*.part");
+        script.batch.files.last_mut().unwrap().file = Some(file);
+        assert!(of(&diagnose(&script.summary())).is_some());
+    }
+
+    #[test]
     fn files_that_stay_are_data() {
         assert_eq!(of(&judged("/srv/photos", 61, 0, 0)), None, "they may stay");
         assert_eq!(of(&judged("/tmp/a1b2", 61, 61, 61)), None, "synced");

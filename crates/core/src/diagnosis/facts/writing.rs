@@ -1,0 +1,134 @@
+//! The way in which a program writes most of its data: from one place to another, or new.
+//!
+//! What does not belong here: who waits because of it (see the rules).
+
+use super::Facts;
+use crate::analysis::summary::ActivityRow;
+use crate::diagnosis::subject::Subject;
+use crate::diagnosis::{programs, words};
+
+/// The share of a program's written bytes that one row must have to stand for them. Chosen.
+const MOST: f64 = 0.8;
+/// The least share of the written bytes that were read from the same file if it is rewritten.
+/// Chosen: what is moved is read and written once, and a buffer may hold a part of it.
+const MOVED: f64 = 0.5;
+/// The most by which read and written bytes of a copy differ. Chosen.
+const ALIKE: f64 = 0.1;
+/// The least bytes in which a pattern is seen. Chosen: a hundred pages of 4 KiB.
+const LEAST_BYTES: u64 = 400 << 10;
+
+/// What a program writes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Written {
+    /// The content of one file to other places of it.
+    Moved,
+    /// The content of many files to others.
+    Copied,
+}
+
+/// Most of what a program writes.
+#[derive(Clone, Debug)]
+pub struct Writing<'a> {
+    row: &'a ActivityRow,
+    /// The way in which it is written.
+    pub kind: Written,
+}
+
+impl Writing<'_> {
+    /// Returns the end of a sentence about the program.
+    pub fn words(&self) -> String {
+        let bytes = |bytes: u64| words::bytes(bytes as f64);
+        let (read, written) =
+            (bytes(self.row.counts.read_bytes), bytes(self.row.counts.write_bytes));
+        match self.kind {
+            Written::Moved => format!(
+                "; it moves what {} holds: {read} read of it, and {written} written to it again",
+                self.row.file.as_deref().unwrap_or("the file"),
+            ),
+            Written::Copied => {
+                format!("; it copies files: {read} read and {written} written by it")
+            }
+        }
+    }
+
+    /// Whether the program need not write so much: a copy is only if it is made by a program that
+    /// is not there to copy.
+    pub fn is_waste(&self, subject: &Subject) -> bool {
+        let known = subject.process.as_deref().and_then(programs::advice_on_bulk);
+        self.kind == Written::Moved || known.is_some()
+    }
+
+    /// Returns the advice that makes the writes fewer.
+    pub const fn fix(&self) -> &'static str {
+        match self.kind {
+            Written::Moved => {
+                "do not move the rest of a file for each change: a format with a file for each \
+                 item, or one that only appends, writes just what has changed (mail: Maildir or \
+                 sdbox instead of mbox)"
+            }
+            Written::Copied => {
+                "do not copy what does not change: layers (a container's storage driver overlay \
+                 instead of vfs), reflinks (`cp --reflink`, on btrfs and XFS) or hard links"
+            }
+        }
+    }
+}
+
+impl<'a> Facts<'a> {
+    /// Returns the way in which the subject's process writes most of its data; `None` if it writes
+    /// new data, or too little to tell.
+    pub fn writing(&self, subject: &Subject) -> Option<Writing<'a>> {
+        let pid = subject.pid?;
+        let rows = self.summary().activity.iter().flat_map(|activity| &activity.rows);
+        let own: Vec<&ActivityRow> = rows.filter(|row| row.pid == pid).collect();
+        let all = own.iter().map(|row| row.counts.write_bytes).fold(0, u64::saturating_add);
+        let row = *own.iter().max_by_key(|row| row.counts.write_bytes)?;
+        let (read, written) = (row.counts.read_bytes as f64, row.counts.write_bytes as f64);
+        if row.counts.write_bytes < LEAST_BYTES || written < MOST * all as f64 {
+            return None;
+        }
+        let kind = match row.files {
+            Some(1) if read >= MOVED * written => Written::Moved,
+            Some(files) if files > 1 && (read - written).abs() <= ALIKE * written => {
+                Written::Copied
+            }
+            _ => return None,
+        };
+        Some(Writing { row, kind })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::file::Counts;
+    use crate::script::Script;
+
+    const MIB: u64 = 1 << 20;
+
+    /// What process 7 does to these files: their number, bytes read and written of each.
+    fn written(files: &[(&str, u64, u64)]) -> Option<Written> {
+        let mut script = Script::new(10);
+        for (file, read_bytes, write_bytes) in files {
+            let counts = Counts {
+                reads: 1,
+                writes: 1,
+                read_bytes: *read_bytes,
+                write_bytes: *write_bytes,
+                ..Counts::default()
+            };
+            script.did((7, "imap"), file, counts).files = Some(1);
+        }
+        let subject = Subject { pid: Some(7), ..Subject::default() };
+        Facts::new(&script.summary()).writing(&subject).map(|writing| writing.kind)
+    }
+
+    #[test]
+    fn what_is_read_and_written_again_is_moved() {
+        assert_eq!(written(&[("/mail/inbox", 60 * MIB, 60 * MIB)]), Some(Written::Moved));
+        assert_eq!(written(&[("/mail/inbox", 29 * MIB, 60 * MIB)]), None, "mostly new");
+        assert_eq!(written(&[("/mail/inbox", MIB / 4, MIB / 4)]), None, "too little to tell");
+        let beside = [("/mail/inbox", 60 * MIB, 60 * MIB), ("/mail/other", 0, 20 * MIB)];
+        assert_eq!(written(&beside), None, "three quarters of what it writes");
+    }
+}
