@@ -88,14 +88,17 @@ impl<'a> Facts<'a> {
             return None;
         }
         let kind = match row.files {
-            Some(1) if read >= MOVED * written => Written::Moved,
-            Some(files) if files > 1 && (read - written).abs() <= ALIKE * written => {
-                Written::Copied
-            }
+            Some(1) if !is_tree(row) && read >= MOVED * written => Written::Moved,
+            // Siblings may be written first and read back; trees are copied.
+            Some(_) if is_tree(row) && (read - written).abs() <= ALIKE * written => Written::Copied,
             _ => return None,
         };
         Some(Writing { row, kind })
     }
+}
+
+fn is_tree(row: &ActivityRow) -> bool {
+    row.file.as_deref().is_some_and(|file| file.ends_with("/**"))
 }
 
 #[cfg(test)]
@@ -130,5 +133,6 @@ mod tests {
         assert_eq!(written(&[("/mail/inbox", MIB / 4, MIB / 4)]), None, "too little to tell");
         let beside = [("/mail/inbox", 60 * MIB, 60 * MIB), ("/mail/other", 0, 20 * MIB)];
         assert_eq!(written(&beside), None, "three quarters of what it writes");
+        assert_eq!(written(&[("/srv/layers/**", 60 * MIB, 61 * MIB)]), Some(Written::Copied));
     }
 }

@@ -136,11 +136,11 @@ fn seen(facts: &Facts<'_>, row: &ActivityRow) -> Option<SeenLifetimes> {
 /// Returns the program's waits for these files: in calls on them, and in throttling of its writes.
 fn waits<'a>(facts: &Facts<'a>, row: &ActivityRow) -> Waited<'a> {
     let pattern = row.file.clone().unwrap_or_default();
-    let begin = pattern.split('*').next().unwrap_or_default().to_owned();
+    let begin = without_numbers(pattern.split('*').next().unwrap_or_default());
     let calls = [METADATA, READ, WRITE, SYNC_FILE];
     facts.waits(|group: &WaitGroup| {
         let is_theirs = match &group.file {
-            Some(file) => file.starts_with(&begin) || without_numbers(file).starts_with(&begin),
+            Some(file) => without_numbers(file).starts_with(&begin),
             None => {
                 group.syscall.is_none()
                     || calls.iter().any(|call| facts.is_call(group.syscall, call))
