@@ -56,7 +56,7 @@ struct wire_thread {
 	unsigned long long address; /* the call's first argument: the futex, the descriptor */
 	unsigned long long since_ns;
 	unsigned long long woken_ns;
-	unsigned long long ran_ns; /* the thread's CPU time when it began, or a time limit ended it */
+	unsigned long long ran_ns; /* the thread's CPU time when it began or went on */
 	/* End of its last wait for storage, or for a thread that waited for storage. */
 	unsigned long long storage_wait_ns;
 	unsigned int is_chained;	  /* it has waited for such a thread before */

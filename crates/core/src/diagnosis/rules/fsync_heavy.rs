@@ -28,8 +28,8 @@ const EACH_WRITE: f64 = 4.0;
 
 const SYNCED: &str = "commit several changes with one sync, or put the log on its own device, one \
                       with power-loss protection";
-const LARGE: &str = "write less for each sync: if a change is much smaller, the program writes what \
-                     has not changed, too (a whole document, or a store's list of free pages: \
+const LARGE: &str = "write less for each sync: if a change is much smaller, the program writes \
+                     what has not changed, too (a whole document, or a store's list of free pages: \
                      compact a bbolt file, or open it with NoFreelistSync); commit several changes \
                      with one sync, or put the file on its own device";
 const GROWING: &str = "write into space that was allocated and written before (a log of segments \
