@@ -39,8 +39,9 @@ pub(super) const ALL: &[KnownProgram] = &[
     program! {
         "Lucene": ["Lucene Merge*", "solr"],
         paths: [
-            Compaction "_*_Lucene", Compaction "/_*.fdt", Compaction "/_*.cfs", Compaction "/_*.tim",
-            Compaction "/_*.doc", Compaction "/_*.pos", Compaction "/_*.dvd"
+            Compaction "_*_Lucene", Compaction "/_*.fdt", Compaction "/_*.cfs",
+            Compaction "/_*.tim", Compaction "/_*.doc", Compaction "/_*.pos",
+            Compaction "/_*.dvd"
         ];
         Compaction: "Lucene (Elasticsearch, OpenSearch, Solr): indexing waits while merges fall \
             behind: make fewer small segments (larger batches, a larger RAM buffer, a longer \
