@@ -55,6 +55,10 @@ fn main() -> ExitCode {
         let served = reader::serve(std::io::stdin().lock(), std::io::stdout());
         return served.map_or(ExitCode::from(failure::FAILED), |()| ExitCode::SUCCESS);
     }
+    if let Some(cause) = commands::probe::bound::become_program() {
+        output::note(&format!("iowhy: failed to start a program: {cause}"));
+        return ExitCode::from(failure::FAILED);
+    }
     // Answers the shell's question when Tab is pressed, which ends the process.
     commands::completions::answer();
     let cli = args::Cli::of_process();

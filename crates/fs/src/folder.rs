@@ -153,9 +153,10 @@ impl Folder {
         }
     }
 
-    /// Fails if another user could give a name in it to another file: for programs that are told
-    /// the path of a file in it. In a directory of root's in which users may remove only their own
-    /// files, as in /tmp, nobody could.
+    /// Fails if another user could give a path of the caller's in it to another file: for programs
+    /// that are told such a path. In a directory of root's in which users may remove only their own
+    /// files, as in /tmp, nobody could, as long as the file exists: what a program removes and
+    /// makes anew needs a directory of the caller's.
     ///
     /// # Errors
     /// Fails if somebody could, with the reason.

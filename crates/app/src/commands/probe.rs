@@ -1,19 +1,22 @@
 //! `iowhy probe`: a short, bounded benchmark of a device or a file with fio, instead of dd. It only
-//! reads; with `--write` it writes to a file that it creates itself.
+//! reads; with `--write` it writes to a file that it creates itself, in a directory of its own.
 
+pub mod bound;
 pub mod limits;
 
 use crate::args::probe::ProbeArgs;
 use crate::failure::Failure;
 use crate::output;
+use iowhy_fs::{Folder, PRIVATE_FILE, PRIVATE_FOLDER};
 use iowhy_views::probe::{MeasuredLimit, ProbeRow, render};
 use limits::VolumeLimits;
 use rustix::fs::FileType;
 use serde_json::Value;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use std::io::Read;
+use std::ffi::OsString;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -22,6 +25,8 @@ use std::time::{Duration, Instant};
 const SIZE: u64 = 256 << 20;
 /// Time beyond its runtime after which fio is killed, since the device hangs.
 const GRACE: Duration = Duration::from_secs(15);
+/// Time in which a killed fio is gone, unless its requests hang.
+const DYING: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// A part of the benchmark: its name, fio's pattern, the request size, the queue depth.
@@ -196,16 +201,35 @@ fn json(path: &Path, rows: &[ProbeRow], limits: &[MeasuredLimit], verdict: Optio
 /// The target.
 struct Target {
     path: PathBuf,
-    /// Whether iowhy creates the file, and removes it.
-    is_own: bool,
+    /// The directory that the file is in, if iowhy makes the file.
+    own: Option<OwnFolder>,
 }
 
-impl Drop for Target {
+impl Target {
+    /// A device or a file that exists.
+    fn existing(path: &Path) -> Target {
+        Target { path: path.to_owned(), own: None }
+    }
+}
+
+/// A directory of iowhy's own with the file that fio writes. fio removes the file and makes it
+/// anew, by its path, and in a directory where others may make files one of them could put a link
+/// there meanwhile.
+struct OwnFolder {
+    above: Folder,
+    name: OsString,
+    folder: Folder,
+}
+
+/// The name of the file in it.
+const FILE: &str = "data";
+
+impl Drop for OwnFolder {
     fn drop(&mut self) {
-        if self.is_own {
-            // The file exists only after fio has created it.
-            let _ = iowhy_fs::remove_all(&self.path);
-        }
+        // If the file is missing, fio failed before it made it. Nothing else is in the directory,
+        // and one that somebody put in its place stays unless it is empty.
+        let _ = self.folder.remove_file(FILE);
+        let _ = self.above.remove_folder(&self.name);
     }
 }
 
@@ -220,7 +244,7 @@ impl Target {
             Ok(stat) => FileType::from_raw_mode(stat.st_mode),
             Err(_) if args.writes() && is_new(path) => {
                 enough_room(path.parent().filter(|parent| *parent != Path::new("")))?;
-                return Ok(Target { path: created(path.clone())?, is_own: true });
+                return created(path);
             }
             Err(cause) => return failed(cause.to_string(), "name a block device or a file"),
         };
@@ -233,19 +257,19 @@ impl Target {
             (FileType::Directory, true) => {
                 enough_room(Some(path))?;
                 let name = format!(".iowhy-probe-{}", std::process::id());
-                Ok(Target { path: created(path.join(name))?, is_own: true })
+                created(&path.join(name))
             }
             (FileType::Directory, false) => {
                 failed("it is a directory".to_owned(), "name a file in it, or add --write")
             }
-            (FileType::BlockDevice, false) => Ok(Target { path: path.clone(), is_own: false }),
+            (FileType::BlockDevice, false) => Ok(Target::existing(path)),
             (FileType::RegularFile, false) => {
                 let size = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
                 if size < 1 << 20 {
                     let cause = format!("it has {size} bytes");
                     return failed(cause, "name a file of at least 1 MiB");
                 }
-                Ok(Target { path: path.clone(), is_own: false })
+                Ok(Target::existing(path))
             }
             _ => failed("it is neither a device nor a file".to_owned(), "name one of these"),
         }
@@ -277,23 +301,23 @@ fn enough_room(folder: Option<&Path>) -> Result<(), Failure> {
     Err(Failure::new(message, Some(hint.to_owned())))
 }
 
-/// A new file.
-fn created(path: PathBuf) -> Result<PathBuf, Failure> {
+/// A new file in a new directory `path`.
+fn created(path: &Path) -> Result<Target, Failure> {
+    let failed = |cause: io::Error, hint: &str| {
+        let message = format!("failed to create {}: {cause}", path.display());
+        Failure::new(message, Some(hint.to_owned()))
+    };
+    let unwritable = |cause| failed(cause, "choose a writable directory");
+    let (above, name) = iowhy_fs::parent(path).map_err(unwritable)?;
+    let folder = above.make_folder(&name, PRIVATE_FOLDER).map_err(unwritable)?;
+    let own = OwnFolder { above, name, folder };
     // fio opens the file by its path, and root may write whatever stands there then.
     if rustix::process::geteuid().is_root() {
-        let checked = iowhy_fs::parent(&path).and_then(|(folder, _)| folder.check_paths());
-        checked.map_err(|cause| {
-            let message = format!("failed to create {}: {cause}", path.display());
-            Failure::new(message, Some("name a directory of root's on the same disk".to_owned()))
-        })?;
+        let checked = own.folder.check_paths();
+        checked.map_err(|cause| failed(cause, "name a directory of root's on the same disk"))?;
     }
-    match iowhy_fs::create(&path, iowhy_fs::PRIVATE_FILE) {
-        Ok(_) => Ok(path),
-        Err(cause) => {
-            let message = format!("failed to create {}: {cause}", path.display());
-            Err(Failure::new(message, Some("choose a writable directory".to_owned())))
-        }
-    }
+    own.folder.create(FILE, PRIVATE_FILE).map_err(unwritable)?;
+    Ok(Target { path: path.join(FILE), own: Some(own) })
 }
 
 /// A signal ends fio, so that the file is removed; also the SIGHUP of a closed terminal.
@@ -312,20 +336,21 @@ fn measure(
     args: &ProbeArgs,
     stop: &AtomicBool,
 ) -> Result<ProbeRow, Failure> {
-    let mut command = fio(part, target, args);
-    let mut child = command.spawn().map_err(|cause| {
+    let not_started = |cause: String| {
         let hint = "install fio: `apt install fio`, `dnf install fio`".to_owned();
         Failure::new(format!("failed to start fio: {cause}"), Some(hint))
-    })?;
+    };
+    let program = iowhy_fs::programs::find("fio");
+    let program = program.ok_or_else(|| not_started("it is not installed".to_owned()))?;
+    let mut command = fio(&program, part, target, args);
+    let mut child = command.spawn().map_err(|cause| not_started(cause.to_string()))?;
     let deadline = Instant::now() + args.time + GRACE;
     // fio's output is far smaller than a pipe's buffer, so it is read at the end.
     let status = loop {
         match child.try_wait() {
             Ok(Some(status)) => break status,
             Ok(None) if stop.load(Ordering::Relaxed) || Instant::now() > deadline => {
-                // fio may have ended already.
-                let _ = child.kill();
-                let _ = child.try_wait();
+                end(&mut child);
                 let cause = match stop.load(Ordering::Relaxed) {
                     true => "it was interrupted".to_owned(),
                     false => "fio does not end: requests hang".to_owned(),
@@ -353,6 +378,16 @@ fn measure(
     }
 }
 
+/// Kills fio, which may have ended already. Until it is gone it may make its file anew; one whose
+/// requests hang is not waited for.
+fn end(child: &mut Child) {
+    let _ = child.kill();
+    let deadline = Instant::now() + DYING;
+    while matches!(child.try_wait(), Ok(None)) && Instant::now() < deadline {
+        std::thread::sleep(PAUSE);
+    }
+}
+
 fn failed(target: &Target, cause: &str, hint: Option<String>) -> Failure {
     // fio does not say that a privilege is missing, only that it cannot open the device.
     let may_read = rustix::fs::access(&target.path, rustix::fs::Access::READ_OK).is_ok();
@@ -361,8 +396,8 @@ fn failed(target: &Target, cause: &str, hint: Option<String>) -> Failure {
     Failure::new(format!("failed to probe {}: {cause}", target.path.display()), hint)
 }
 
-fn fio(part: &ProbePart, target: &Target, args: &ProbeArgs) -> Command {
-    let mut command = Command::new(iowhy_fs::programs::find_or_name("fio"));
+fn fio(program: &Path, part: &ProbePart, target: &Target, args: &ProbeArgs) -> Command {
+    let mut command = bound::command(program);
     command.args(["--name=iowhy-probe", "--output-format=json", "--time_based"]);
     match part.synced {
         true => command.args(["--ioengine=psync", "--fdatasync=1"]),
@@ -373,7 +408,7 @@ fn fio(part: &ProbePart, target: &Target, args: &ProbeArgs) -> Command {
     command.arg(format!("--rw={}", part.pattern));
     command.arg(format!("--bs={}", part.block));
     command.arg(format!("--iodepth={}", part.depth));
-    match target.is_own {
+    match target.own.is_some() {
         true => command.arg(format!("--size={SIZE}")),
         // fio itself then refuses to write.
         false => command.arg("--readonly"),
@@ -423,6 +458,33 @@ mod tests {
         assert!(said.contains("at 4 at a time"), "{said}");
         let said = knee(&rows(&[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0]));
         assert!(said.contains("no knee"), "{said}");
+    }
+
+    #[test]
+    fn nobody_else_reaches_the_file_that_fio_makes_anew() {
+        use std::os::unix::fs::{MetadataExt, PermissionsExt};
+        let folder = tempfile::tempdir().unwrap();
+        // As /tmp, whoever the test runs as.
+        std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o1777)).unwrap();
+        let target = created(&folder.path().join("probe")).unwrap();
+        let place = iowhy_fs::folder_of(&target.path);
+        assert_ne!(place, folder.path(), "others may make files there");
+        assert_eq!(place.metadata().unwrap().mode() & 0o777, 0o700);
+        drop(target);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn what_was_put_in_the_place_of_the_directory_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = created(&folder.path().join("probe")).unwrap();
+        std::fs::rename(folder.path().join("probe"), folder.path().join("moved")).unwrap();
+        let precious = folder.path().join("probe/data");
+        std::fs::create_dir(folder.path().join("probe")).unwrap();
+        std::fs::write(&precious, "precious").unwrap();
+        drop(target);
+        assert_eq!(std::fs::read_to_string(&precious).unwrap(), "precious");
+        assert!(!folder.path().join("moved/data").exists(), "its own file is removed");
     }
 
     #[test]

@@ -161,6 +161,40 @@ fn root_does_not_start_programs_of_the_callers_search_path() {
     assert!(!mark.exists(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
+#[test]
+fn fio_ends_with_the_probe_that_was_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let processes = || {
+        let mine = folder.path().to_string_lossy().into_owned();
+        let entries = fs::read_dir("/proc").unwrap().flatten();
+        let lines = entries.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
+        let lines = lines.map(|line| String::from_utf8_lossy(&line).into_owned());
+        let is_fio = |line: &String| line.contains("fio\0--name") && line.contains(&mine);
+        lines.filter(is_fio).count()
+    };
+    let mut command = Command::new(env!("CARGO_BIN_EXE_iowhy"));
+    command.args(["probe", "--write", "-t", "20"]).arg(folder.path()).stdin(Stdio::null());
+    let mut child = command.stderr(Stdio::null()).spawn().unwrap();
+    let mut has_ended = false;
+    let has_begun = (0..200).any(|_| {
+        std::thread::sleep(Duration::from_millis(50));
+        has_ended = child.try_wait().unwrap().is_some();
+        has_ended || processes() > 0
+    });
+    if has_ended {
+        eprintln!("skipped: there is no fio, or no room for its file");
+        return;
+    }
+    assert!(has_begun, "fio did not begin");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let is_over = (0..200).any(|_| {
+        std::thread::sleep(Duration::from_millis(50));
+        processes() == 0
+    });
+    assert!(is_over, "fio still runs");
+}
+
 /// Kilobytes of address space for a file of another tool: 256 MiB beside the program itself, its
 /// libraries and the stacks of its threads.
 const READER_KB: u64 = 256 << 10;
