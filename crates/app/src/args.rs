@@ -5,7 +5,7 @@
 
 mod amounts;
 pub mod blame;
-mod candidates;
+pub mod candidates;
 pub mod chains;
 pub mod completions;
 pub mod daemon;

@@ -3,6 +3,7 @@
 //! What does not belong here: texts about single flags (`args`), manual pages.
 
 use crate::args::Cli;
+use crate::args::candidates::with_plain_paths;
 use crate::args::completions::CompletionsArgs;
 use crate::failure::Failure;
 use crate::output;
@@ -15,7 +16,8 @@ const ASKS: &str = "IOWHY_COMPLETE";
 pub fn answer() {
     if std::env::var_os(ASKS).is_some() {
         iowhy_fs::rights::keep_own_rights_only();
-        CompleteEnv::with_factory(Cli::definition).var(ASKS).complete();
+        let definition = || with_plain_paths(Cli::definition());
+        CompleteEnv::with_factory(definition).var(ASKS).complete();
     }
 }
 
