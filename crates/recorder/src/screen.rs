@@ -13,7 +13,8 @@ use std::fmt::Write;
 
 /// Formats any value as JSON.
 pub fn json<T: Serialize>(value: &T) -> String {
-    serde_json::to_string_pretty(value).map_or_else(|_| String::new(), |text| text + "\n")
+    let text = serde_json::to_string_pretty(value);
+    text.map_or_else(|_| String::new(), |text| iowhy_views::json::escaped(text + "\n"))
 }
 
 /// Formats a line for each incident, the newest first.

@@ -122,8 +122,8 @@ fn text<T: Serialize>(value: &T) -> String {
     escaped(json)
 }
 
-/// JSON in which every character that could break a terminal is escaped.
-pub(crate) fn escaped(json: String) -> String {
+/// JSON in which every character that could break a terminal is escaped; it means the same.
+pub fn escaped(json: String) -> String {
     if json.chars().any(must_escape) { escape(&json) } else { json }
 }
 

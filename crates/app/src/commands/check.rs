@@ -28,7 +28,7 @@ pub fn run(check: &args::Check) -> Result<(), Failure> {
         let programs: Vec<Value> = programs.iter().map(program).collect();
         let rows: Vec<Value> = rows.iter().map(row).collect();
         let all = json!({ "rows": rows, "programs": programs, "grant": grant });
-        return output::print(&format!("{all:#}\n"));
+        return output::print(&iowhy_views::json::escaped(format!("{all:#}\n")));
     }
     output::print(&check::render(&rows, grant.as_deref(), &output::style()))
 }

@@ -34,7 +34,8 @@ pub fn run(args: &HistoryArgs) -> Result<(), Failure> {
     let minutes = files.minutes(from_s, until_s).map_err(|error| unreadable(&state, &error))?;
     if args.json {
         let lines = minutes.iter().filter_map(|minute| serde_json::to_string(minute).ok());
-        return output::print_escaping(&lines.map(|line| line + "\n").collect::<String>());
+        let lines = lines.map(|line| iowhy_views::json::escaped(line + "\n"));
+        return output::print(&lines.collect::<String>());
     }
     if minutes.is_empty() {
         let why = RecorderState::read(&state, &config.runtime).why_no_history();
@@ -98,7 +99,7 @@ fn writers(
     };
     answer.findings = found.into_iter().filter(is_asked).collect();
     if args.json {
-        return output::print_escaping(&screen::json(&answer));
+        return output::print(&screen::json(&answer));
     }
     if records.is_empty() {
         return output::print(&format!("{}\n", why()));

@@ -39,7 +39,7 @@ fn show(args: &IncidentsArgs, named: &Path, json: bool) -> Result<(), Failure> {
         None => StoredIncident::read(named).map_err(|error| unreadable(named, &error))?,
     };
     match json {
-        true => output::print_escaping(&screen::json(&incident.record)),
+        true => output::print(&screen::json(&incident.record)),
         false => output::print(&screen::incident(&incident, &output::style())),
     }
 }
@@ -84,7 +84,7 @@ fn list(store: &IncidentStore, json: bool, places: &DaemonPlaces) -> Result<(), 
     match json {
         true => {
             let records: Vec<_> = incidents.iter().map(|incident| &incident.record).collect();
-            output::print_escaping(&screen::json(&records))
+            output::print(&screen::json(&records))
         }
         false => output::print(&screen::list(&incidents, &output::style())),
     }

@@ -8,6 +8,7 @@ use iowhy_capture::locate::{FileExtent, InodeOwner, LocatedFiles, Locator, Use, 
 use iowhy_capture::privilege;
 use iowhy_core::figures::{counted, grouped};
 use iowhy_views::escape::escape;
+use iowhy_views::json::escaped;
 use serde_json::json;
 use std::io::{BufRead, BufWriter, ErrorKind, Write};
 use std::os::unix::fs::FileTypeExt;
@@ -124,7 +125,7 @@ impl<W: Write> Asked<'_, W> {
         *sum += took;
         self.count += 1;
         let written = if self.args.json {
-            writeln!(self.out, "{}", as_json(block, sector, &answer))
+            self.out.write_all(line(&as_json(block, sector, &answer)).as_bytes())
         } else {
             text(&mut self.out, block, &answer)
         };
@@ -184,14 +185,19 @@ fn as_json(block: u64, sector: u64, answer: &LocatedFiles) -> serde_json::Value 
     })
 }
 
+/// A line of JSON; names are anybody's.
+fn line(value: &serde_json::Value) -> String {
+    escaped(format!("{value}\n"))
+}
+
 fn text(out: &mut impl Write, block: u64, answer: &LocatedFiles) -> std::io::Result<()> {
     let (word, reason) = used(answer);
     let begin = format!("{block:>14}  {word:<20}");
+    let style = output::style();
     if answer.owners.is_empty() {
         let reason = reason.map_or(String::new(), |reason| format!("  {:>12}  ({reason})", "-"));
-        return writeln!(out, "{begin}{reason}");
+        return writeln!(out, "{begin}{}", escape(&reason, &style));
     }
-    let style = output::style();
     for owner in &answer.owners {
         let inode = owner.inode;
         if owner.paths.is_empty() {
@@ -207,7 +213,8 @@ fn text(out: &mut impl Write, block: u64, answer: &LocatedFiles) -> std::io::Res
 fn file(args: &Locate) -> Result<(), Stop> {
     let found = file_extents(&args.path)?;
     let mut out = BufWriter::new(output::answer());
-    let device = found.device.display();
+    let device = found.device.display().to_string();
+    let style = output::style();
     if !args.json {
         writeln!(out, "{:>14}  {:>14}  {:>14}  DEVICE", "OFFSET", "BYTES", "SECTOR")?;
     }
@@ -219,14 +226,16 @@ fn file(args: &Locate) -> Result<(), Stop> {
             let line = json!({ "offset": offset, "bytes": bytes, "sector": number, "reason": reason,
                 "unwritten": unwritten,
                 "device": device, "device_start": start, "inode": inode });
-            writeln!(out, "{line}")?;
+            out.write_all(self::line(&line).as_bytes())?;
             continue;
         }
         let sector = number.map_or("-".to_owned(), u64::to_string);
         let reserved = unwritten.then(|| "reserved, not written".to_owned());
         let remark = reason.cloned().or(reserved);
         let reason = remark.map_or(String::new(), |remark| format!("  ({remark})"));
-        writeln!(out, "{offset:>14}  {bytes:>14}  {sector:>14}  {device}{reason}")?;
+        let place = format!("{device}{reason}");
+        let place = escape(&place, &style);
+        writeln!(out, "{offset:>14}  {bytes:>14}  {sector:>14}  {place}")?;
     }
     out.flush()?;
     if found.start > 0 && !args.json {
@@ -234,4 +243,35 @@ fn file(args: &Locate) -> Result<(), Stop> {
         output::note(&format!("{device} begins at sector {start} of its disk"));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A control character of Latin 1, DEL, and one that reverses text.
+    const HOSTILE: &str = "a\u{9b}31m\u{7f}\u{202e}b";
+
+    #[test]
+    fn names_of_files_and_devices_move_no_cursor() {
+        let named = LocatedFiles {
+            device: HOSTILE.into(),
+            used: Use::Unknown(HOSTILE.to_owned()),
+            owners: vec![InodeOwner { inode: 7, paths: vec![HOSTILE.to_owned()] }],
+        };
+        let json = line(&as_json(1, 1, &named));
+        let value: serde_json::Value = serde_json::from_str(&json).unwrap();
+        for name in [&value["device"], &value["reason"], &value["owners"][0]["paths"][0]] {
+            assert_eq!(name, HOSTILE);
+        }
+        let nobodys = LocatedFiles { owners: Vec::new(), ..named.clone() };
+        let mut texts = Vec::new();
+        text(&mut texts, 1, &named).unwrap();
+        text(&mut texts, 1, &nobodys).unwrap();
+        let texts = String::from_utf8(texts).unwrap();
+        assert!(texts.contains("31m"), "{texts:?}");
+        for said in [&json, &texts] {
+            assert!(!said.contains(['\u{9b}', '\u{7f}', '\u{202e}']), "{said:?}");
+        }
+    }
 }

@@ -8,6 +8,7 @@ use crate::args::probe::ProbeArgs;
 use crate::failure::Failure;
 use crate::output;
 use iowhy_fs::{Folder, PRIVATE_FILE, PRIVATE_FOLDER};
+use iowhy_views::json::escaped;
 use iowhy_views::probe::{MeasuredLimit, ProbeRow, render};
 use limits::VolumeLimits;
 use rustix::fs::FileType;
@@ -195,7 +196,7 @@ fn json(path: &Path, rows: &[ProbeRow], limits: &[MeasuredLimit], verdict: Optio
         "limits": limits,
         "verdict": verdict,
     });
-    format!("{}\n", output::escaped(&value.to_string()))
+    escaped(format!("{value}\n"))
 }
 
 /// The target.

@@ -40,6 +40,11 @@ fn recorded(folder: &Path, change: impl FnOnce(&mut Request)) -> PathBuf {
     change(script.batch.requests.last_mut().unwrap());
     // As a watch that was killed leaves it: the last row gives the end.
     (script.environment.end_ns, script.environment.finished) = (0, false);
+    written(&script, folder)
+}
+
+/// A recording of what a script has.
+fn written(script: &Script, folder: &Path) -> PathBuf {
     let path = folder.join("recording");
     let mut writer = RecordingWriter::create(&path, &script.environment).unwrap();
     writer.add(&script.batch, &script.names).unwrap();
@@ -159,6 +164,35 @@ fn root_does_not_start_programs_of_the_callers_search_path() {
     command.env("PATH", format!("{}:{path}", folder.path().display()));
     let output = command.output().unwrap();
     assert!(!mark.exists(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// The bytes that a command shows on a terminal.
+fn on_a_terminal(arguments: &str) -> String {
+    let mut command = Command::new("script");
+    let shown = format!("{} {arguments}", env!("CARGO_BIN_EXE_iowhy"));
+    command.args(["-qec", &shown, "/dev/null"]).env("LC_ALL", "C.UTF-8").stdin(Stdio::null());
+    let output = command.output().expect("script (scripts/install-deps test)");
+    assert!(output.status.success(), "{arguments}: {}", String::from_utf8_lossy(&output.stdout));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn names_in_stacks_and_lines_of_json_move_no_cursor() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut script = Script::new(10);
+    let name = "a\u{9b}31m\u{7f}\u{202e}b";
+    for index in 0..200 {
+        let read = script.read("sda", 4096).by(7, name).at(index * 50_000_000).file(name);
+        read.direct(100, 200, 3_000_000).stacks(&[name, "submit_bio"], &[name], 1).add();
+    }
+    let path = written(&script, folder.path());
+    let source = path.display();
+    for command in ["stacks --folded", "export --format collapsed", "snoop --json", "stat --json"] {
+        let shown = on_a_terminal(&format!("{command} {source}"));
+        assert!(shown.contains("31m"), "{command}: {shown:?}");
+        let is_bad = |c: char| c == '\u{202e}' || c.is_control() && !"\r\n".contains(c);
+        assert!(!shown.contains(is_bad), "{command}: {shown:?}");
+    }
 }
 
 #[test]

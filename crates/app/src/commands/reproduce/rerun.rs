@@ -82,7 +82,7 @@ fn hint(args: &RerunArgs, original: &WatchFigures) {
 
 fn json(fidelity: &Fidelity) -> String {
     let value = serde_json::json!({ "format": 1, "fidelity": fidelity });
-    format!("{}\n", output::escaped(&value.to_string()))
+    iowhy_views::json::escaped(format!("{value}\n"))
 }
 
 /// `run-1` in the reproduction, or the next that is free.

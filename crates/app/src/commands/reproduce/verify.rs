@@ -125,7 +125,7 @@ fn show(args: &VerifyArgs, plan: &LoadPlan, all: &AllRounds) -> Result<(), Failu
             "with": all.with,
             "rows": rows,
         });
-        return output::print(&format!("{}\n", output::escaped(&value.to_string())));
+        return output::print(&iowhy_views::json::escaped(format!("{value}\n")));
     }
     let mut sentences = vec![format!(
         "{} rounds of {} s without and with {}, interleaved.",

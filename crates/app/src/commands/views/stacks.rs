@@ -35,7 +35,7 @@ pub fn run(args: &StacksArgs) -> Result<(), Failure> {
         output::note(&format!("left out: {}", loss.sentence()));
     }
     match &args.svg {
-        None => output::print(&folded),
+        None => output::print_escaping(&folded),
         Some(path) => draw(&folded, path, args.weight.into()),
     }
 }
