@@ -249,9 +249,10 @@ fn of_a_part(filter: String) -> Diagnosis {
 fn strange_device(summary: &Summary) -> Option<&str> {
     let known = summary.environment.devices.iter().map(|device| device.name.as_str());
     let seen = summary.devices.iter().map(|device| device.device.as_str());
+    let below = summary.devices.iter().flat_map(|device| &device.below).map(String::as_str);
     let waited_for = summary.patterns.waits.iter().filter_map(|wait| wait.device.as_deref());
     let is_strange = |name: &&str| !name.is_empty() && shell_word(name) != *name;
-    known.chain(seen).chain(waited_for).find(is_strange)
+    known.chain(seen).chain(below).chain(waited_for).find(is_strange)
 }
 
 /// Returns a diagnosis in which nothing is judged, for this reason.

@@ -1,6 +1,7 @@
 //! A cgroup's I/O limit delays bios before they become requests.
 
 use super::*;
+use crate::command::shell_word;
 use crate::model::cgroup::{Cgroup, IoLimit};
 use facts::Waited;
 
@@ -322,7 +323,7 @@ fn removal(cgroup: &Cgroup, (major, minor): (u32, u32)) -> String {
     };
     let mut files = cgroup.settings_start.iter();
     match files.find(|(name, text)| name.starts_with("blkio.throttle.") && is_set(text)) {
-        Some((file, _)) => format!("echo \"{number} 0\" > {file}"),
+        Some((file, _)) => format!("echo \"{number} 0\" > {}", shell_word(file)),
         None => format!("echo \"{number} rbps=max wbps=max riops=max wiops=max\" > io.max"),
     }
 }
@@ -480,6 +481,10 @@ mod tests {
         let legacy = ("blkio.throttle.write_iops_device".to_owned(), "8:0 60".to_owned());
         script.environment.cgroups[0].settings_start = [legacy].into();
         let removal = "`echo \"8:0 0\" > blkio.throttle.write_iops_device`";
+        assert!(found(&script).fix.contains(removal), "{}", found(&script).fix);
+        let forged = ("blkio.throttle.a; id".to_owned(), "8:0 60".to_owned());
+        script.environment.cgroups[0].settings_start.extend([forged]);
+        let removal = "`echo \"8:0 0\" > 'blkio.throttle.a; id'`";
         assert!(found(&script).fix.contains(removal), "{}", found(&script).fix);
         script.environment.cgroups.push(limited("/batch"));
         let several = found(&script);

@@ -1,6 +1,7 @@
 //! Threads wait for the server of a network file system.
 
 use super::*;
+use crate::command::shell_word;
 use crate::diagnosis::bottleneck::bound::{FELT_NS, SLOW_NS};
 use crate::model::environment::Mount;
 
@@ -37,7 +38,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     );
     let per_s = waited.waits as f64 / facts.seconds();
     let most = severity_of(waited.mean_ns(), per_s);
-    let point = mount.map_or("MOUNTPOINT", |mount| mount.path.as_str());
+    let point = shell_word(mount.map_or("MOUNTPOINT", |mount| mount.path.as_str()));
     Ok(Finding::of_class(facts, &waited, sentence)
         .about(subject)
         .sure(Confidence::Certain)
@@ -124,9 +125,13 @@ mod tests {
 
     /// `waits` waits of `each` for an NFS server, and one of a second for a disk.
     fn found(waits: u64, each: u64) -> Option<Finding> {
+        found_at("/srv/data", waits, each)
+    }
+
+    fn found_at(path: &str, waits: u64, each: u64) -> Option<Finding> {
         let mut script = Script::new(10);
         script.environment.mounts.push(Mount {
-            path: "/srv/data".to_owned(),
+            path: path.to_owned(),
             kind: "nfs4".to_owned(),
             source: "10.0.0.7:/export".to_owned(),
             ..Mount::default()
@@ -149,6 +154,12 @@ mod tests {
             assert!(found.sentence.contains(message), "{}", found.sentence);
         }
         assert!(found.subject.device.is_none());
+    }
+
+    #[test]
+    fn a_shell_reads_the_mount_as_one_word() {
+        let found = found_at("/srv/$(id)", 200, 45 * MS).unwrap();
+        assert!(found.check.contains("`mountstats '/srv/$(id)'`"), "{}", found.check);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! On a nearly full file system writers wait until it finds free space.
 
 use super::*;
+use crate::command::shell_word;
 use crate::model::environment::Mount;
 
 /// Functions that wait until space is freed or found.
@@ -68,7 +69,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .shown("blocked time for space", stacked.time_ns as f64, "ns", "iowhy waits --by stack")
         .shown("longest wait", stacked.longest_ns as f64, "ns", "iowhy waits");
     if let Some(free) = free {
-        finding = finding.shown("free space", free * 100.0, "%", format!("df {place}"));
+        let command = format!("df {}", shell_word(&place));
+        finding = finding.shown("free space", free * 100.0, "%", command);
     }
     let fix = if is_btrfs {
         "`btrfs filesystem usage MOUNTPOINT`: if the device is fully allocated, compact nearly \
@@ -110,9 +112,18 @@ mod tests {
 
     /// The same with this much blocked time.
     fn waited(frames: &[&str], free: Option<u64>, blocked_ns: u64) -> Option<Finding> {
+        waited_at("/srv", frames, free, blocked_ns)
+    }
+
+    fn waited_at(
+        path: &str,
+        frames: &[&str],
+        free: Option<u64>,
+        blocked_ns: u64,
+    ) -> Option<Finding> {
         let mut script = Script::new(10);
         script.environment.mounts.push(Mount {
-            path: "/srv".to_owned(),
+            path: path.to_owned(),
             source: "/dev/sda".to_owned(),
             bytes: Some(1000),
             free_bytes: free,
@@ -143,6 +154,13 @@ mod tests {
         );
         assert_eq!(found(TICKET, Some(101)).unwrap().confidence, Confidence::Likely);
         assert_eq!(found(TICKET, None).unwrap().confidence, Confidence::Likely);
+    }
+
+    #[test]
+    fn a_shell_reads_the_mount_as_one_word() {
+        let found = waited_at("/srv $(id)", TICKET, Some(7), 6 * S).unwrap();
+        let mut commands = found.evidence.iter().map(|evidence| evidence.command.as_str());
+        assert!(commands.any(|command| command == "df '/srv $(id)'"), "{:?}", found.evidence);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! A file system is mounted so that each change waits for the device.
 
 use super::*;
+use crate::command::shell_word;
 use crate::model::environment::Mount;
 use facts::calls::{SYNC_ALL, SYNC_FILE};
 
@@ -62,8 +63,9 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .also("such waits", waited.waits as f64 / facts.seconds(), "1/s")
         .fix(fix(option, path))
         .check(format!(
-            "`findmnt -no OPTIONS {path}` shows `{option}`; on a copy mounted without it the calls \
-             return at once"
+            "`findmnt -no OPTIONS {}` shows `{option}`; on a copy mounted without it the calls \
+             return at once",
+            shell_word(path)
         ))
         .into())
 }
@@ -123,10 +125,11 @@ fn data_journal(facts: &Facts<'_>) -> Option<Finding> {
 fn fix(option: &str, path: &str) -> String {
     match option {
         "sync" => format!(
-            "mount it without `sync` (`mount -o remount,async {path}`, and in fstab or the \
+            "mount it without `sync` (`mount -o remount,async {}`, and in fstab or the \
              automounter); a crash or an unplugged drive then loses what was written in the last \
              seconds: programs that need durability call fsync, and removable drives are unmounted \
-             first"
+             first",
+            shell_word(path)
         ),
         _ => format!(
             "mount it without `{option}`, if the programs need no durable names: after a crash \
@@ -165,10 +168,14 @@ mod tests {
     use crate::script::{MS, Script};
 
     fn found(options: &str, call: u32) -> Option<Finding> {
+        found_at("/media/usb", options, call)
+    }
+
+    fn found_at(path: &str, options: &str, call: u32) -> Option<Finding> {
         let mut script = Script::new(10);
         script.environment.devices.push(Device { name: "sdb".to_owned(), ..Device::default() });
         script.environment.mounts.push(Mount {
-            path: "/media/usb".to_owned(),
+            path: path.to_owned(),
             kind: "ext4".to_owned(),
             source: "/dev/sdb".to_owned(),
             options: options.to_owned(),
@@ -178,7 +185,7 @@ mod tests {
             let write = script.write("sdb", 4096).by(7, "cp").at((index * 20 * MS) as i64);
             write.direct(500, 500, 8 * MS).add();
             script.wait((7, "cp"), WaitClass::JournalCommit, 15 * MS, 0, 0);
-            script.waited_on("sdb", "/media/usb/film", call);
+            script.waited_on("sdb", &format!("{path}/film"), call);
         }
         let findings = diagnose(&script.summary()).findings;
         findings.into_iter().next().filter(|finding| finding.cause == "synchronous-mount")
@@ -192,6 +199,13 @@ mod tests {
             assert!(found.sentence.contains(message), "{}", found.sentence);
         }
         assert!(found.fix.contains("remount,async"), "{}", found.fix);
+    }
+
+    #[test]
+    fn a_shell_reads_its_path_as_one_word() {
+        let found = found_at("/media/usb$(id)", "rw,sync", 1).unwrap();
+        assert!(found.fix.contains("async '/media/usb$(id)'`"), "{}", found.fix);
+        assert!(found.check.contains("OPTIONS '/media/usb$(id)'`"), "{}", found.check);
     }
 
     #[test]
