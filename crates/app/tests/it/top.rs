@@ -25,21 +25,25 @@ impl TmuxTerminal {
     /// One of 80 by 24 that runs `iowhy top RECORDING` in a shell, which then tells how it ended
     /// and whether the terminal's settings are what they were.
     fn with(environment: &[&str]) -> TmuxTerminal {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let socket = format!("iowhy-test-{}-{number}", std::process::id());
         let program = env!("CARGO_BIN_EXE_iowhy");
-        let script = format!(
+        TmuxTerminal::running(&format!(
             "before=$(stty -g); env NO_COLOR=1 {} '{program}' top {RECORDING}; \
              echo \"ended with $?\"; [ \"$before\" = \"$(stty -g)\" ] && echo \"as before\"; \
              sleep 600",
             environment.join(" "),
-        );
+        ))
+    }
+
+    /// One that runs a script of the shell.
+    fn running(script: &str) -> TmuxTerminal {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let socket = format!("iowhy-test-{}-{number}", std::process::id());
         let terminal = TmuxTerminal { socket };
         let folder = root();
         let size = ["-x", "80", "-y", "24", "-c", folder.to_str().unwrap()];
         let start = ["-u", "-f", "/dev/null", "new-session", "-d"];
-        terminal.tmux([&start[..], &size, &["sh", "-c", &script]].concat());
+        terminal.tmux([&start[..], &size, &["sh", "-c", script]].concat());
         terminal
     }
 
@@ -122,6 +126,26 @@ impl Drop for TmuxTerminal {
     fn drop(&mut self) {
         self.tmux(["kill-server"]);
     }
+}
+
+#[test]
+fn a_terminal_that_is_closed_is_no_failure() {
+    let folder = tempfile::tempdir().unwrap();
+    let ended = folder.path().join("ended");
+    let program = env!("CARGO_BIN_EXE_iowhy");
+    let place = ended.display();
+    let terminal = TmuxTerminal::running(&format!(
+        "trap '' HUP; '{program}' top {RECORDING}; echo $? > '{place}.new'; \
+         mv '{place}.new' '{place}'"
+    ));
+    terminal.wait_for("[2 processes]");
+    drop(terminal);
+    let begun = Instant::now();
+    while !ended.exists() {
+        assert!(begun.elapsed() < PATIENCE, "it still runs");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(std::fs::read_to_string(&ended).unwrap().trim(), "0");
 }
 
 /// The screens of `docs/top.md`: the keys that lead there, and what is said of it.

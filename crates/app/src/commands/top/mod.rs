@@ -112,7 +112,9 @@ fn show(
             return Ok(());
         }
         if is_stale {
-            terminal.draw(|frame| draw(model, &state, frame))?;
+            if !terminal.draw(|frame| draw(model, &state, frame))? {
+                return Ok(());
+            }
             is_stale = false;
         }
         for event in terminal.events(TICK)? {

@@ -22,7 +22,8 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::Timespec;
 use rustix::io::Errno;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use std::io::{self, IsTerminal};
+use std::io::{self, ErrorKind, IsTerminal};
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -76,7 +77,8 @@ pub fn require() -> Result<(), Failure> {
 
 /// The terminal while it shows a screen.
 pub struct TakenTerminal {
-    terminal: Terminal<CrosstermBackend<io::Stdout>>,
+    /// Never dropped: that would print to a terminal that may be gone, and panic.
+    terminal: ManuallyDrop<Terminal<CrosstermBackend<io::Stdout>>>,
     signal: Arc<AtomicBool>,
     drawn: Instant,
     area: Rect,
@@ -102,6 +104,7 @@ impl TakenTerminal {
         match taken {
             Ok(terminal) => {
                 let drawn = Instant::now() - FRAME;
+                let terminal = ManuallyDrop::new(terminal);
                 Ok(TakenTerminal { terminal, signal, drawn, area: Rect::default() })
             }
             Err(cause) => {
@@ -111,12 +114,16 @@ impl TakenTerminal {
         }
     }
 
-    /// Draws a frame.
-    pub fn draw(&mut self, render: impl FnOnce(&mut Frame)) -> Result<(), Failure> {
+    /// Draws a frame; false if the terminal is gone.
+    pub fn draw(&mut self, render: impl FnOnce(&mut Frame)) -> Result<bool, Failure> {
         std::thread::sleep(FRAME.saturating_sub(self.drawn.elapsed()));
-        self.area = self.terminal.draw(render).map_err(failed)?.area;
+        match self.terminal.draw(render) {
+            Ok(frame) => self.area = frame.area,
+            Err(cause) if has_hung_up(&cause) => return Ok(false),
+            Err(cause) => return Err(failed(cause)),
+        }
         self.drawn = Instant::now();
-        Ok(())
+        Ok(true)
     }
 
     /// The size of the frame that is seen.
@@ -126,12 +133,21 @@ impl TakenTerminal {
 
     /// Returns the events that have come, and if none has, those that come within `time`.
     pub fn events(&mut self, time: Duration) -> Result<Vec<TerminalEvent>, Failure> {
-        let mut events = Vec::new();
         if self.signal.load(Ordering::Relaxed) || is_gone(time)? {
             return Ok(vec![TerminalEvent::Gone]);
         }
-        while events.len() < MOST_EVENTS && event::poll(Duration::ZERO).map_err(failed)? {
-            match event::read().map_err(failed)? {
+        match self.waiting() {
+            Ok(events) => Ok(events),
+            Err(cause) if has_hung_up(&cause) => Ok(vec![TerminalEvent::Gone]),
+            Err(cause) => Err(failed(cause)),
+        }
+    }
+
+    /// Returns the events that have come.
+    fn waiting(&self) -> io::Result<Vec<TerminalEvent>> {
+        let mut events = Vec::new();
+        while events.len() < MOST_EVENTS && event::poll(Duration::ZERO)? {
+            match event::read()? {
                 Event::Key(key) if key.kind != KeyEventKind::Release => {
                     events.extend(key_of(key));
                 }
@@ -162,6 +178,11 @@ fn is_gone(time: Duration) -> Result<bool, Failure> {
     }
     let bad = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
     Ok(polled.iter().any(|descriptor| descriptor.revents().intersects(bad)))
+}
+
+/// Whether the terminal was closed: nobody sees what is drawn, and that is no failure.
+fn has_hung_up(cause: &io::Error) -> bool {
+    cause.raw_os_error() == Some(Errno::IO.raw_os_error()) || cause.kind() == ErrorKind::BrokenPipe
 }
 
 /// Restores the terminal. Errors are ignored: the terminal may be gone.
