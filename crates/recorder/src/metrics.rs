@@ -359,14 +359,15 @@ pub struct MetricsHub {
 }
 
 impl MetricsHub {
-    /// Serves the figures as `config` says: nowhere by default.
+    /// Serves the figures as `config` says: nowhere by default. `log` is told of an address that is
+    /// taken, which is tried again.
     ///
     /// # Errors
-    /// Fails if an address or a socket cannot be opened.
-    pub fn serve(config: &MetricsConfig) -> Result<MetricsHub, RecorderError> {
+    /// Fails if a socket cannot be opened, or there is no thread.
+    pub fn serve(config: &MetricsConfig, log: &dyn Fn(&str)) -> Result<MetricsHub, RecorderError> {
         let served = SharedText::default();
         if let Some(address) = config.listen {
-            endpoint::serve_address(address, &served)?;
+            endpoint::serve_address(address, &served, log)?;
         }
         if let Some(path) = &config.socket {
             endpoint::serve_socket(path, &served)?;

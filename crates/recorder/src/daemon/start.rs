@@ -91,7 +91,7 @@ pub(super) fn daemon<'a>(
         control,
         signals: signals()?,
         hook,
-        metrics: MetricsHub::serve(&config.metrics)?,
+        metrics: MetricsHub::serve(&config.metrics, log)?,
         minute: HistoryMinute { time_s: realtime_ns() / 1_000_000_000, ..Default::default() },
         writing: WriterWatch::new(&config.watch.devices),
         minute_cost_ns: own::cpu_ns(),

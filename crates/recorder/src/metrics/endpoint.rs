@@ -6,14 +6,19 @@
 use crate::error::RecorderError;
 use crate::serving::{Door, Reply, RequestService, serve};
 use crate::sockets;
+use iowhy_fs::rights::keep_only;
+use rustix::thread::CapabilitySet;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::Builder;
 use std::time::Duration;
 
 /// The time from a client's arrival to the last byte of its answer.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// The time between two attempts to listen on an address that somebody else has.
+const AGAIN: Duration = Duration::from_secs(3);
 /// Bytes of a request that are read at most.
 const MOST_BYTES: usize = 8 << 10;
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -33,14 +38,35 @@ impl SharedText {
     }
 }
 
-/// Serves `text` on a loopback address.
+/// Serves `text` on a loopback address. Where that is not possible it is said once, and tried until
+/// it is: any user may listen there first, and figures are not what a recorder is for.
 ///
 /// # Errors
-/// Fails if the address cannot be bound.
-pub fn serve_address(address: SocketAddr, text: &SharedText) -> Result<(), RecorderError> {
-    let served =
-        TcpListener::bind(address).and_then(|listener| answer_all(Door::Tcp(listener), text));
-    served.map_err(|source| RecorderError::System { what: "listen on metrics.listen", source })
+/// Fails if the system has no thread for it.
+pub fn serve_address(
+    address: SocketAddr,
+    text: &SharedText,
+    log: &dyn Fn(&str),
+) -> Result<(), RecorderError> {
+    let Err(cause) = listen(address, text) else { return Ok(()) };
+    let again = AGAIN.as_secs();
+    log(&format!(
+        "metrics are not served: failed to listen on {address} (metrics.listen): {cause}; trying \
+         again every {again} s"
+    ));
+    let text = text.clone();
+    let trying = Builder::new().name("metrics".to_owned()).spawn(move || {
+        keep_only(CapabilitySet::NET_BIND_SERVICE);
+        while listen(address, &text).is_err() {
+            std::thread::sleep(AGAIN);
+        }
+    });
+    let no_thread = |source| RecorderError::System { what: "start a thread", source };
+    trying.map(drop).map_err(no_thread)
+}
+
+fn listen(address: SocketAddr, text: &SharedText) -> io::Result<()> {
+    answer_all(Door::Tcp(TcpListener::bind(address)?), text)
 }
 
 /// Serves `text` on a unix socket, for root and the group.
@@ -151,6 +177,26 @@ mod tests {
         let mut said = Vec::new();
         stream.read_to_end(&mut said).unwrap();
         said.len()
+    }
+
+    #[test]
+    fn an_address_that_somebody_has_is_served_once_it_is_free() {
+        let squatter = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = squatter.local_addr().unwrap();
+        let text = SharedText::default();
+        text.set("figures".to_owned());
+        let said = std::cell::RefCell::new(Vec::new());
+        serve_address(address, &text, &|line| said.borrow_mut().push(line.to_owned())).unwrap();
+        std::thread::sleep(AGAIN + Duration::from_millis(500));
+        let [said] = &said.borrow()[..] else { panic!("it is said once") };
+        assert!(said.contains(&address.to_string()) && said.contains("in use"), "{said}");
+        drop(squatter);
+        let until = Instant::now() + 3 * AGAIN;
+        while TcpStream::connect(address).is_err() {
+            assert!(Instant::now() < until, "nobody listens");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        assert!(scrape(address) > "figures".len());
     }
 
     #[test]
