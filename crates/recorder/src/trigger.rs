@@ -64,7 +64,8 @@ impl TriggerKind {
 pub struct TriggerKey {
     /// The kind.
     pub kind: TriggerKind,
-    /// The cause of a finding, or a condition on a figure; empty for other kinds.
+    /// The cause of a finding, a condition on a figure, or the file system of threads that wait for
+    /// no known device; empty for other kinds.
     pub cause: String,
     /// The device; empty where it is not one device.
     pub device: String,

@@ -46,17 +46,26 @@ impl Mounts {
     /// ones, with the process that serves them if it is on this machine.
     pub fn of_storage(&self) -> Vec<Mount> {
         let mut mounts = self.of_block_devices();
-        let is_new =
-            |mount: &&Mount| SERVED.contains(&mount.kind.as_str()) || fuse::is_served(&mount.kind);
         let is_known = |mount: &Mount| {
             mounts.iter().any(|known| known.path == mount.path && known.kind == mount.kind)
         };
-        let served: Vec<Mount> =
-            self.mounts.iter().filter(is_new).filter(|mount| !is_known(mount)).cloned().collect();
+        let served: Vec<Mount> = self.served().filter(|mount| !is_known(mount)).cloned().collect();
         mounts.extend(served);
         mounts.iter_mut().for_each(note_space);
         fuse::name_servers(&mut mounts);
         mounts
+    }
+
+    /// File systems that another machine, the hypervisor or a process serves.
+    fn served(&self) -> impl Iterator<Item = &Mount> {
+        let is_served =
+            |mount: &&Mount| SERVED.contains(&mount.kind.as_str()) || fuse::is_served(&mount.kind);
+        self.mounts.iter().filter(is_served)
+    }
+
+    /// Mount points of file systems that another machine, the hypervisor or a process serves.
+    pub fn served_points(&self) -> Vec<String> {
+        self.served().map(|mount| mount.path.clone()).collect()
     }
 
     /// Whether a mounted file system uses the FUSE protocol.

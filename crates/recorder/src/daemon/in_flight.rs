@@ -9,6 +9,7 @@
 use super::SECOND_NS;
 use crate::trigger::Trigger;
 use crate::trigger::hung_task::hung_tasks;
+use iowhy_capture::host::mounts::Mounts;
 use iowhy_capture::live::LiveWatch;
 use iowhy_core::model::{Names, Status};
 use iowhy_core::source::Batch;
@@ -95,6 +96,6 @@ impl HungTaskCheck {
         live.open_rows(&mut batch, names);
         met.stacks.append(&mut batch.stacks);
         met.processes.append(&mut batch.processes);
-        hung_tasks(&batch.waits, names, limit_ns)
+        hung_tasks(&batch.waits, names, limit_ns, || Mounts::read().served_points())
     }
 }

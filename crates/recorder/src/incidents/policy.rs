@@ -9,6 +9,9 @@ use std::collections::{BTreeMap, VecDeque};
 const HOUR_NS: u64 = 3_600_000_000_000;
 /// Conditions that are remembered; beyond that the one that was met longest ago is forgotten.
 const MOST_KEYS: usize = 1024;
+/// The time for which threads that still wait are no news, from the incident that holds them: in it
+/// others, of whom nothing else is known, may have begun to wait at the same place. Chosen.
+const LONGEST_HUNG_NS: u64 = 6 * HOUR_NS;
 /// The time after its last sign at which a request no longer counts as in flight.
 const STILL_IN_FLIGHT_NS: u64 = 3_000_000_000;
 
@@ -42,13 +45,20 @@ pub enum Decision {
 #[derive(Clone, Debug)]
 pub struct IncidentPolicy {
     limits: PolicyLimits,
-    /// The time at which each condition that an incident holds was met last.
-    kept: BTreeMap<TriggerKey, u64>,
+    /// The conditions that incidents hold.
+    kept: BTreeMap<TriggerKey, KeptCondition>,
     /// The times at which the incidents of the last hour began.
     begun: VecDeque<u64>,
     open: Option<OpenSpan>,
     /// Triggers for which no incident was begun because of the limit.
     pub rate_limited: u64,
+}
+
+/// The times at which a condition was held by an incident, and was met, last.
+#[derive(Clone, Copy, Debug)]
+struct KeptCondition {
+    held_ns: u64,
+    met_ns: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -90,7 +100,12 @@ impl IncidentPolicy {
             return Decision::Join;
         }
         if self.is_known(key, now_ns) && !trigger.is_manual() {
-            self.note(key.clone(), now_ns);
+            if let Some(kept) = self.kept.get_mut(key) {
+                kept.met_ns = now_ns;
+            } else {
+                // A worse one is held.
+                self.note(key.clone(), now_ns);
+            }
             return Decision::Duplicate;
         }
         while self.begun.front().is_some_and(|at_ns| now_ns.saturating_sub(*at_ns) >= HOUR_NS) {
@@ -114,15 +129,21 @@ impl IncidentPolicy {
     /// since.
     fn is_known(&self, key: &TriggerKey, now_ns: u64) -> bool {
         let worse = TriggerKey { critical: true, ..key.clone() };
-        let met = [key, &worse].into_iter().filter_map(|key| self.kept.get(key)).max();
-        met.is_some_and(|at_ns| now_ns.saturating_sub(*at_ns) < self.limits.quiet_ns)
+        let longest_ns = match key.kind {
+            TriggerKind::HungTask => LONGEST_HUNG_NS,
+            _ => u64::MAX,
+        };
+        [key, &worse].into_iter().filter_map(|key| self.kept.get(key)).any(|kept| {
+            now_ns.saturating_sub(kept.met_ns) < self.limits.quiet_ns
+                && now_ns.saturating_sub(kept.held_ns) < longest_ns
+        })
     }
 
     fn note(&mut self, key: TriggerKey, now_ns: u64) {
-        self.kept.insert(key, now_ns);
+        self.kept.insert(key, KeptCondition { held_ns: now_ns, met_ns: now_ns });
         if self.kept.len() > MOST_KEYS
             && let Some(oldest) =
-                self.kept.iter().min_by_key(|(_, at_ns)| **at_ns).map(|(key, _)| key.clone())
+                self.kept.iter().min_by_key(|(_, kept)| kept.met_ns).map(|(key, _)| key.clone())
         {
             self.kept.remove(&oldest);
         }
@@ -192,6 +213,14 @@ mod tests {
         // Twenty minutes later it is the same condition; after half an hour without it, another.
         assert_eq!(follow(&mut policy, &busy, 86_400 + 1_200, 60), 0);
         assert_eq!(follow(&mut policy, &busy, 2 * 86_400, 60), 1);
+    }
+
+    #[test]
+    fn threads_that_wait_without_end_do_not_hide_others_for_ever() {
+        let key = TriggerKey { kind: TriggerKind::HungTask, ..finding("", "", false).key };
+        let hung = Trigger { key, sentence: String::new() };
+        assert_eq!(follow(&mut policy(), &hung, 0, LONGEST_HUNG_NS / S), 1);
+        assert_eq!(follow(&mut policy(), &hung, 0, DAY / S), 4);
     }
 
     #[test]
