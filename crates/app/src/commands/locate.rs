@@ -66,13 +66,12 @@ fn blocks(args: &Locate) -> Result<(), Stop> {
         asked.answer(word)?;
     }
     if from_input {
-        for line in std::io::stdin().lock().lines() {
-            let line = line.map_err(|cause| {
-                Stop::Failure(Failure::new(format!("failed to read standard input: {cause}"), None))
-            })?;
-            for word in line.split_whitespace() {
-                asked.answer(word)?;
-            }
+        let mut input = std::io::stdin().lock();
+        let unread = |cause| {
+            Stop::Failure(Failure::new(format!("failed to read standard input: {cause}"), None))
+        };
+        while let Some(word) = next_word(&mut input).map_err(unread)? {
+            asked.answer(&word)?;
         }
     }
     asked.out.flush()?;
@@ -81,6 +80,36 @@ fn blocks(args: &Locate) -> Result<(), Stop> {
     }
     asked.tell();
     Ok(())
+}
+
+/// Bytes of a word that are kept; no number is longer.
+const MOST_WORD: usize = 32;
+
+/// Reads the next word; `None` at the end. The end of a longer one is cut off, which makes it no
+/// number.
+fn next_word(input: &mut impl BufRead) -> std::io::Result<Option<String>> {
+    let mut word = Vec::new();
+    loop {
+        let bytes = input.fill_buf()?;
+        let starts = if word.is_empty() { bytes.iter().position(is_of_word) } else { Some(0) };
+        let part = bytes.get(starts.unwrap_or(bytes.len())..).unwrap_or_default();
+        let end = part.iter().position(|byte| !is_of_word(byte));
+        let part = part.get(..end.unwrap_or(part.len())).unwrap_or_default();
+        let room = (MOST_WORD - word.len()).min(part.len());
+        word.extend_from_slice(part.get(..room).unwrap_or_default());
+        let is_cut = room < part.len() || word.len() == MOST_WORD;
+        let is_over = bytes.is_empty() || end.is_some() || is_cut;
+        let used = starts.map_or(bytes.len(), |start| start + part.len());
+        input.consume(used);
+        if is_over {
+            let word = String::from_utf8_lossy(&word).into_owned();
+            return Ok((!word.is_empty()).then_some(word));
+        }
+    }
+}
+
+fn is_of_word(byte: &u8) -> bool {
+    !byte.is_ascii_whitespace()
 }
 
 /// The lookups of one run.
@@ -248,9 +277,28 @@ fn file(args: &Locate) -> Result<(), Stop> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{BufReader, Read};
 
     /// A control character of Latin 1, DEL, and one that reverses text.
     const HOSTILE: &str = "a\u{9b}31m\u{7f}\u{202e}b";
+
+    #[test]
+    fn a_word_without_end_is_cut() {
+        let words = |input: &mut dyn BufRead| {
+            let mut input = input;
+            std::iter::from_fn(|| next_word(&mut input).unwrap()).take(3).collect::<Vec<_>>()
+        };
+        assert_eq!(words(&mut &b" 12\n\n345 6"[..]), ["12", "345", "6"]);
+        assert_eq!(words(&mut &b" \n"[..]), [""; 0]);
+        // A buffer that ends within a word and between two.
+        let pieces = &b"1"[..];
+        let mut pieces = BufReader::with_capacity(1, pieces.chain(&b"2 "[..]).chain(&b" 3"[..]));
+        assert_eq!(words(&mut pieces), ["12", "3"]);
+        let mut endless = BufReader::new(std::io::repeat(b'7'));
+        let [first, ..] = &words(&mut endless)[..] else { panic!("there is none") };
+        assert_eq!(first.len(), MOST_WORD);
+        assert!(first.parse::<u64>().is_err());
+    }
 
     #[test]
     fn names_of_files_and_devices_move_no_cursor() {
