@@ -13,6 +13,7 @@ use crate::book::CounterBook;
 use crate::import::Bytes;
 use crate::json;
 use crate::kind::{ForeignKind, detect};
+use crate::limits::FileLimits;
 use crate::lines::LineCutter;
 use crate::text::figures::time_alone;
 use crate::text::{RowsOut, TextTables, since_boot};
@@ -58,6 +59,7 @@ pub fn read(
         since_boot: Vec::new(),
         sar: BTreeSet::new(),
         cutter: LineCutter::default(),
+        limits: FileLimits::default(),
     };
     let damage = archive.each(|name, bytes| report.member(name, bytes)).err();
     report.tables.next_file(report.book);
@@ -69,7 +71,9 @@ pub fn read(
         });
     }
     let (members, read) = (archive.members, report.read);
+    let of_files = std::mem::take(&mut report.limits);
     let cut = report.cutter.limit().filter(|_| !report.cutter.has_given_up());
+    environment.limits.extend(of_files.sentences());
     environment.limits.extend(cut);
     environment.limits.extend(damage.map(|error| match error.kind() {
         io::ErrorKind::UnexpectedEof => format!("the archive is cut off: {error}"),
@@ -194,6 +198,8 @@ struct ReportFiles<'a, 'b> {
     /// Names of files of sar that were read: a report may have copies of them.
     sar: BTreeSet<String>,
     cutter: LineCutter,
+    /// The limits of its files of JSON.
+    limits: FileLimits,
 }
 
 impl ReportFiles<'_, '_> {
@@ -303,12 +309,15 @@ impl ReportFiles<'_, '_> {
     fn json(&mut self, bytes: &mut dyn Read) -> io::Result<()> {
         let mut text = Vec::new();
         bytes.take(MOST_TEXT.min(json::MOST_BYTES as u64)).read_to_end(&mut text)?;
-        if let Some(kind) = detect(&text).filter(|kind| *kind != ForeignKind::Sosreport)
-            && text.trim_ascii_start().starts_with(b"{")
+        let before = std::mem::take(&mut self.environment.limits);
+        let kind = detect(&text).filter(|kind| *kind != ForeignKind::Sosreport);
+        if let Some(kind) = kind.filter(|_| text.trim_ascii_start().starts_with(b"{"))
             && json::read(kind, &text, self.book, self.environment, self.out).is_ok()
         {
             self.read += 1;
         }
+        let limits = std::mem::replace(&mut self.environment.limits, before);
+        self.limits.add(limits);
         Ok(())
     }
 
@@ -464,6 +473,18 @@ mod tests {
             assert_eq!(sda.settings_start["queue/scheduler"], "[none] bfq");
             assert_eq!(sda.kernel_messages[0].kind, "error");
         }
+    }
+
+    #[test]
+    fn limits_of_many_files_are_said_once() {
+        let job =
+            br#"{"fio version": "fio-3.36", "jobs": [{"jobname": "a", "job_runtime": 1000}]}"#;
+        let files = (0..3_000).map(|at| member(&format!("sos-1/{at}.json"), b'0', job));
+        let bytes: Vec<u8> = files.flatten().chain(vec![0; 2 * BLOCK]).collect();
+        let (_, environment) = read_all(bytes).unwrap();
+        let said = environment.limits.iter().filter(|limit| limit.contains("disk_util")).count();
+        assert_eq!(said, 1, "{:?}", environment.limits.first());
+        assert!(environment.limits.iter().any(|limit| limit.ends_with("(3,000 files)")));
     }
 
     #[test]

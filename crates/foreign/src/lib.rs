@@ -10,6 +10,7 @@
 //! | [`text`] | lines of all tools that print tables, in any mixture |
 //! | [`json`] | sysstat's, fio's, smartctl's and nvme's JSON |
 //! | [`fio_log`] | fio's logs of latencies, bandwidth and requests per second |
+//! | `limits` | limits of many files, each said once |
 //! | `lines`, `unpack` | lines of bounded length, and decompressed bytes that are no bomb |
 //! | [`archive`] | a sosreport or supportconfig: the files in it that tell something |
 //!
@@ -23,6 +24,7 @@ pub mod fio_log;
 pub mod import;
 pub mod json;
 pub mod kind;
+mod limits;
 mod lines;
 pub mod text;
 mod unpack;
