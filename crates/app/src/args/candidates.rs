@@ -1,5 +1,5 @@
-//! What a shell offers where a name is expected: the devices, processes, causes, incidents and files
-//! that there are now.
+//! What a shell offers where a name is expected: the devices, processes, causes, incidents and
+//! files that there are now.
 //!
 //! A shell puts what is offered into the command line as it is, and anybody names processes and
 //! files: only names that mean the same unquoted are offered.

@@ -465,7 +465,7 @@ mod tests {
     fn nobody_else_reaches_the_file_that_fio_makes_anew() {
         use std::os::unix::fs::{MetadataExt, PermissionsExt};
         let folder = tempfile::tempdir().unwrap();
-        // As /tmp, whoever the test runs as.
+        // As /tmp.
         std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o1777)).unwrap();
         let target = created(&folder.path().join("probe")).unwrap();
         let place = iowhy_fs::folder_of(&target.path);
