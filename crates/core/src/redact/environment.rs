@@ -27,13 +27,18 @@ impl Redactor {
             message.process = self.process(&message.process);
             message.text = self.words(&message.text);
         }
-        redacted.losses = self.losses(&environment.losses);
-        redacted.limits.iter_mut().for_each(|limit| *limit = self.sentence(limit));
+        let devices = environment.devices.iter().map(|device| device.name.as_str());
+        let devices: Vec<&str> = devices.filter(|name| self.device_name(name) != *name).collect();
+        redacted.losses = self.losses(&environment.losses, &devices);
+        redacted.limits.iter_mut().for_each(|limit| *limit = self.sentence(limit, &devices));
         redacted.limits.push(REDACTED.to_owned());
         redacted
     }
 
     fn device(&self, device: &mut Device) {
+        device.name = self.device_name(&device.name);
+        device.partition_of = device.partition_of.take().map(|name| self.device_name(&name));
+        device.below.iter_mut().for_each(|name| *name = self.device_name(name));
         device.backing_file = device.backing_file.take().map(|file| self.words(&file));
         // Drivers write names of volumes and targets into the kernel's log.
         for message in &mut device.kernel_messages {
@@ -45,6 +50,10 @@ impl Redactor {
         mount.root = self.words(&mount.root);
         mount.path = self.words(&mount.path);
         mount.source = self.words(&mount.source);
+        // Who serves a FUSE file system names its kind: `fuse.sshfs`.
+        if let Some((kind, of_program)) = mount.kind.split_once('.') {
+            mount.kind = format!("{kind}.{}", self.process(of_program));
+        }
         let options: Vec<String> =
             mount.options.split(',').map(|option| self.mount_option(option)).collect();
         mount.options = options.join(",");
@@ -64,18 +73,37 @@ impl Redactor {
         }
     }
 
-    fn losses(&self, losses: &Losses) -> Losses {
-        let redacted = |loss: &Loss| Loss { meaning: self.sentence(&loss.meaning), ..loss.clone() };
+    fn losses(&self, losses: &Losses, devices: &[&str]) -> Losses {
+        let redacted =
+            |loss: &Loss| Loss { meaning: self.sentence(&loss.meaning, devices), ..loss.clone() };
         Losses { items: losses.items.iter().map(redacted).collect() }
     }
 
-    /// Redacts a sentence of iowhy: parts that look like paths are replaced.
-    fn sentence(&self, sentence: &str) -> String {
-        let word = |word: &str| match word.contains('/') {
+    /// Redacts a sentence of iowhy: a file before a colon, parts that look like paths or files, and
+    /// names of `devices` are replaced.
+    fn sentence(&self, sentence: &str, devices: &[&str]) -> String {
+        let of_devices = |text: &str| {
+            let replaced = |text: String, name: &&str| text.replace(name, &self.device_name(name));
+            devices.iter().fold(text.to_owned(), replaced)
+        };
+        let is_file = |text: &str| {
+            let mut words = text.split(' ');
+            let (first, last) = (words.next(), words.next_back());
+            first.is_some_and(looks_like_file) || last.is_some_and(looks_like_file)
+        };
+        let (file, said) = match sentence.split_once(": ") {
+            // A file's name may have spaces.
+            Some((file, said)) if is_file(file) || !file.contains(' ') => {
+                (format!("{}: ", self.words(file)), said)
+            }
+            _ => (String::new(), sentence),
+        };
+        let word = |word: &str| match looks_like_file(word) {
             true => self.words(word),
             false => word.to_owned(),
         };
-        sentence.split(' ').map(word).collect::<Vec<_>>().join(" ")
+        let said: Vec<String> = of_devices(said).split(' ').map(word).collect();
+        file + &said.join(" ")
     }
 
     /// Redacts a filter as on a command line: flags and devices stay, and their values are
@@ -91,7 +119,8 @@ impl Redactor {
             let is_number = word.parse::<u32>().is_ok();
             replaced.push(match flag {
                 _ if is_flag => self.words(word),
-                "--device" | "--operation" | "--flags" | "--above" => word.to_owned(),
+                "--device" => self.device_name(word),
+                "--operation" | "--flags" | "--above" => word.to_owned(),
                 "--process" if is_number => word.to_owned(),
                 "--process" => self.process(word),
                 _ => self.words(word),
@@ -99,4 +128,16 @@ impl Redactor {
         }
         replaced.join(" ")
     }
+}
+
+/// Beginnings of the kernel's names of settings: `io.max`, `vm.dirty_ratio`.
+const SETTINGS: &[&str] = &["io", "blkio", "memory", "cpu", "cpuset", "pids", "vm", "fs", "kernel"];
+
+/// Whether a word of a sentence is a path, or a file's name with an extension.
+fn looks_like_file(word: &str) -> bool {
+    let has_letter = |part: &str| part.bytes().any(|byte| byte.is_ascii_alphabetic());
+    let word = word.trim_end_matches(['.', ',', ';', ':']);
+    let mut parts = word.split('.');
+    let is_name = parts.next().is_some_and(|first| first.len() > 1 && !SETTINGS.contains(&first));
+    word.contains('/') && word != "I/O" || is_name && parts.any(has_letter)
 }

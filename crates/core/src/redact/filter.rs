@@ -1,6 +1,6 @@
 //! A filter that keeps of redacted rows what the user's filter keeps of the original ones.
 //!
-//! What does not belong here: devices, operations, flags and times, which are not redacted.
+//! What does not belong here: operations, flags and times, which are not redacted.
 
 use super::Redactor;
 use crate::model::{Filter, WorkloadFilter};
@@ -14,7 +14,7 @@ impl Redactor {
             Err(_) => self.process(text),
         };
         Filter {
-            devices: filter.devices.clone(),
+            devices: filter.devices.iter().map(|name| self.device_name(name)).collect(),
             processes: filter.processes.iter().map(process).collect(),
             cgroups: words(&filter.cgroups),
             workloads: WorkloadFilter {

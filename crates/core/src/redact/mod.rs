@@ -17,7 +17,7 @@
 //! are encrypted one by one, so that different numbers stay different.
 //!
 //! What does not belong here: where the key comes from (the binary), and addresses, sizes, times,
-//! process numbers, device names and functions of the kernel, which stay.
+//! process numbers, the kernel's names of devices and functions, which stay.
 
 mod environment;
 mod filter;
@@ -59,6 +59,8 @@ pub(crate) enum NameKind {
     Arguments,
     /// A function of a program.
     Function,
+    /// A device: the kernel's names stay, and those of captures' files are words.
+    Device,
     /// A process's number and name, as the subject of its counters.
     Numbered,
     /// A sentence of iowhy that may end with the processes that have a file open.
@@ -93,6 +95,7 @@ impl Redactor {
             NameKind::User => self.user(name),
             NameKind::Arguments => self.whole("arguments", name),
             NameKind::Function => self.function(name),
+            NameKind::Device => self.device_name(name),
             NameKind::Numbered => self.process_subject(name),
             NameKind::Reason => self.reason(name),
         }
@@ -202,6 +205,11 @@ impl Redactor {
             true => name.to_owned(),
             false => self.whole("user", name),
         }
+    }
+
+    /// A device's name. That of a capture is its file's, which says more than the kernel's names.
+    pub(crate) fn device_name(&self, name: &str) -> String {
+        if words::is_kernels_device(name) { name.to_owned() } else { self.words(name) }
     }
 
     /// Returns one placeholder for a whole text, behind the kind of text.

@@ -17,14 +17,15 @@ fn kind_of(column: &str) -> Option<NameKind> {
         "user" => NameKind::User,
         "arguments" => NameKind::Arguments,
         "owner_reason" => NameKind::Reason,
+        "device" => NameKind::Device,
         // The kernel's names, and sentences of iowhy.
-        "device" | "rwbs" | "metric" | "parent_reason" | "file_reason" | "reason" => return None,
+        "rwbs" | "metric" | "parent_reason" | "file_reason" | "reason" => return None,
         _ => NameKind::Words,
     })
 }
 
 /// Number of kinds of names, with those that stay.
-const KINDS: usize = 8;
+const KINDS: usize = 9;
 
 /// Moves rows from one table of names to another and replaces names on the way. Each name is looked
 /// at once.
@@ -83,7 +84,8 @@ impl MovedNames {
         for sample in samples {
             sample.metric = self.name(None, sample.metric, from, to);
             sample.subject = match sample.scope {
-                Scope::System | Scope::Device => self.name(None, sample.subject, from, to),
+                Scope::System => self.name(None, sample.subject, from, to),
+                Scope::Device => self.name(Some(NameKind::Device), sample.subject, from, to),
                 Scope::Cgroup => self.name(Some(NameKind::Words), sample.subject, from, to),
                 Scope::Process => self.name(Some(NameKind::Numbered), sample.subject, from, to),
             };
@@ -94,6 +96,8 @@ impl MovedNames {
         for open in opens {
             let process = Some(NameKind::Process);
             open.process = open.process.map(|name| self.name(process, name, from, to));
+            let device = Some(NameKind::Device);
+            open.device = open.device.map(|name| self.name(device, name, from, to));
             open.file = self.name(Some(NameKind::Words), open.file, from, to);
         }
     }

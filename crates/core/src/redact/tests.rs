@@ -121,6 +121,70 @@ fn the_environment_has_no_names() {
 }
 
 #[test]
+fn names_of_captures_and_of_fuse_programs_are_names() {
+    let mut script = Script::new(10);
+    script.device("acme payroll", &[]).below = vec!["sda".to_owned()];
+    script.device("dm-123", &[]).partition_of = Some("acme payroll".to_owned());
+    let limits = [
+        "acme payroll.blktrace.0: the last record is cut off: 13 bytes left over",
+        "acme: the last record is cut off",
+        "/srv/acme/my acme.txt: 3 lines are no event and were skipped",
+        "acme payroll never logged a completion, and acme.log did",
+        "its I/O was thinned to 12.5 %: io.max of version 2, see 123.4 s",
+    ];
+    script.environment.limits.extend(limits.map(str::to_owned));
+    for kind in ["fuse.acmefs", "fuse.sshfs", "ext4"] {
+        script.mount("/srv", kind, "none");
+    }
+    script.environment.filter = "--device acme".to_owned();
+    script.read("acme payroll", 4096).by(7, "cat").direct(300, 500, 80_000).add();
+    let redacted = redactor().environment(&script.environment);
+    let text = serde_json::to_string(&redacted).unwrap();
+    assert!(!text.contains("acme") && !text.contains("payroll"), "{text}");
+    assert_eq!(
+        (redacted.devices[1].name.as_str(), &redacted.devices[0].below[0][..]),
+        ("dm-123", "sda")
+    );
+    assert_eq!(redacted.limits[4], limits[4]);
+    assert!(redacted.limits[0].ends_with(": the last record is cut off: 13 bytes left over"));
+    assert_eq!(redacted.mounts[2].kind, "ext4");
+    assert!(redacted.mounts[0].kind.starts_with("fuse."));
+    // Rows name the device as the environment does.
+    let mut names = Names::new();
+    let mut batch = script.batch.clone();
+    RedactedRows::new(redactor()).batch(&mut batch, &script.names, &mut names);
+    assert_eq!(names.get(batch.requests[0].device), redacted.devices[0].name);
+}
+
+#[test]
+fn the_kernels_names_of_devices_stay() {
+    for kept in [
+        "sda",
+        "sdaa12",
+        "nvme0n1p2",
+        "nvme0c1n1",
+        "dm-123",
+        "md127",
+        "md_d0",
+        "8:0",
+        "253:1048575",
+        "loop1000",
+        "mmcblk0boot0",
+        "cciss!c0d0p1",
+        "dasda1",
+        "xvdf",
+        "nbd100",
+        "zd1024",
+        "ublkb300",
+    ] {
+        assert_eq!(redactor().device_name(kept), kept);
+    }
+    for replaced in ["acme", "acme-sda", "md_acme", "sdacme"] {
+        assert_ne!(redactor().device_name(replaced), replaced);
+    }
+}
+
+#[test]
 fn a_filter_keeps_the_same_rows() {
     let mut script = Script::new(10);
     script.read("sda", 4096).by(7, "acmed").file("/srv/acme/a.db").direct(300, 500, 80_000).add();

@@ -38,6 +38,26 @@ pub(super) fn is_system_user(name: &str) -> bool {
     USERS.contains(name)
 }
 
+/// Letters in the kernel's names of devices other than disks by letter: `nvme0c1n2p3`,
+/// `mmcblk0boot1`, `md_d0`, `cciss!c0d0p1`.
+const DEVICE_LETTERS: &[&str] = &[
+    "nvme", "c", "n", "p", "d", "t", "s", "q", "loop", "zram", "dm", "md", "mmcblk", "boot",
+    "rpmb", "gp", "nbd", "rbd", "drbd", "bcache", "pmem", "ram", "sr", "fd", "ublkb", "nullb",
+    "zd", "dasd", "scm", "cciss", "rssd", "mtdblock", "ubiblock", "etherd", "e", "ida", "mmc",
+    "scd", "vblk",
+];
+
+/// Whether a name has the form of the kernel's names of block devices, or is a device's numbers.
+pub(super) fn is_kernels_device(name: &str) -> bool {
+    let is_mark = |c: char| c.is_ascii_digit() || ":-_!/".contains(c);
+    let is_letters = |run: &str| {
+        let dasd = run.strip_prefix("dasd").filter(|letters| letters.len() <= 3);
+        let is_dasd = dasd.is_some_and(|letters| letters.bytes().all(|b| b.is_ascii_lowercase()));
+        run.is_empty() || DEVICE_LETTERS.contains(&run) || is_disk(run) || is_dasd
+    };
+    name.split(is_mark).all(is_letters)
+}
+
 /// `sda`, `vdb12`, `xvdf`, `mmcblk`: the others are known words and numbers.
 fn is_disk(word: &str) -> bool {
     let name = word.trim_end_matches(|c: char| c.is_ascii_digit());
