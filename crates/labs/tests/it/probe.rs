@@ -128,7 +128,7 @@ fn ended_by(signal: Signal) -> Result<()> {
     let mut child = probe.spawn().context(|| "start iowhy".to_owned())?;
     let filling = wait_until("its file", || {
         let grown = |path: &PathBuf| fs::metadata(path).is_ok_and(|metadata| metadata.len() >= MIB);
-        Ok(entries(folder.path()).iter().any(grown))
+        Ok(entries(folder.path()).iter().any(|own| entries(own).iter().any(grown)))
     });
     let fio: Vec<u32> = process::below(&[child.id()]);
     process::signal(&child, signal);
