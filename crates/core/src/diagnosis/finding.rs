@@ -178,6 +178,9 @@ pub struct Finding {
     /// that.
     #[serde(skip)]
     pub(super) is_of_stall: bool,
+    /// Whether it may be none: those whose time it claims may only be idle.
+    #[serde(skip)]
+    pub(super) is_doubtful: bool,
     /// The confidence without losses. Losses lower the confidence of all findings alike, and do not
     /// affect which explains which.
     #[serde(skip)]
@@ -239,6 +242,7 @@ impl Finding {
             least: Severity::Info,
             is_of_device: false,
             is_of_stall: false,
+            is_doubtful: false,
             unlost: Confidence::Likely,
         }
     }
@@ -329,6 +333,12 @@ impl Finding {
     pub fn of_stall(mut self) -> Finding {
         self.is_of_stall = true;
         self.at_least(Severity::Critical)
+    }
+
+    /// Says whether those whose time it claims may only be idle: it comes after what was seen.
+    #[must_use]
+    pub fn doubtful(self, is_doubtful: bool) -> Finding {
+        Finding { is_doubtful, ..self }
     }
 
     /// Of work that goes on while others wait for the same device: at most its share of their time;

@@ -256,16 +256,16 @@ const BULK: &[(&str, &str)] = &[
     ("buildah", OF_IMAGES),
     ("podman", OF_IMAGES),
     ("skopeo", OF_IMAGES),
-    ("rpm", OF_PACKAGES),
-    ("dpkg", OF_PACKAGES),
     ("borg", OF_BACKUPS),
     ("restic", OF_BACKUPS),
     ("kopia", OF_BACKUPS),
 ];
-const OF_BACKUPS: &str = "a backup reads files again in whole if their change time or inode has \
-                          changed (chown -R, a restore, another mount) or its cache was lost: \
-                          borg: --files-cache=mtime,size; restic: --ignore-ctime, --ignore-inode; \
-                          keep the cache's directory";
+const OF_BACKUPS: &str = "a backup reads files again in whole if its cache was lost (keep its \
+                          directory), or if their change time or inode has changed (chown -R, a \
+                          restore, another mount): find what changes it. Leaving it out of the \
+                          comparison (borg --files-cache=mtime,size, restic --ignore-ctime and \
+                          --ignore-inode) has a risk: a file that was changed and keeps its size \
+                          and mtime is then not backed up";
 const OF_DOWNLOADS: &str = "a download that allocates its file first writes zeros over all of it \
                             on a file system without extents (ext2, ext3, FAT): each byte is \
                             written twice (aria2: --file-allocation=none there, falloc on ext4, \
@@ -273,9 +273,6 @@ const OF_DOWNLOADS: &str = "a download that allocates its file first writes zero
 const OF_IMAGES: &str = "container images: the storage driver vfs copies the whole image for each \
                          layer (`podman info --format '{{.Store.GraphDriverName}}'` shows it): \
                          overlay copies nothing";
-const OF_PACKAGES: &str = "install packages at quiet times; on a machine that can be installed \
-                           anew eatmydata leaves out their syncs";
-
 /// Returns what makes a program that reads or writes in bulk do less.
 pub fn advice_on_bulk(process: &str) -> Option<&'static str> {
     BULK.iter().find(|(name, _)| *name == process).map(|(_, advice)| *advice)

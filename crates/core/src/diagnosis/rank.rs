@@ -6,6 +6,8 @@
 //! cause that is only likely stands above it and leaves it visible. Findings that claim different
 //! time never hide each other, whatever they are called.
 //!
+//! Of two findings of one severity, one whose programs may only be idle comes last.
+//!
 //! A bottleneck claims no mechanism: any likely cause of half of its time replaces it, and says
 //! whose waits they are. What no cause claims remains, as the bottleneck.
 //!
@@ -14,7 +16,6 @@
 use super::claims::Claims;
 use super::facts::thresholds::MOST;
 use super::finding::{Confidence, Finding, FindingLayer, Severity};
-use super::place::Place;
 
 /// The least share of the time of a bottleneck, or of a device or limit that is used up, that a
 /// likely cause must claim to stand above it. Chosen: who acts on it first gets a third of the time
@@ -97,7 +98,7 @@ fn in_order(mut findings: Vec<Finding>) -> Vec<Finding> {
         // What storage does to one program comes before what the CPUs do to another.
         let key = |finding: &Finding| {
             let is_of_storage = !finding.claims.are_of_cpu();
-            let is_seen = !is_doubtful(finding);
+            let is_seen = !finding.is_doubtful;
             (finding.severity, is_first(finding), finding.is_of_stall, is_of_storage, is_seen)
         };
         let best = (0..findings.len()).max_by(|a, b| {
@@ -116,11 +117,6 @@ fn in_order(mut findings: Vec<Finding>) -> Vec<Finding> {
 /// Whether it is a bottleneck that is more useful than minor causes: nothing is worth a warning.
 fn is_first(finding: &Finding) -> bool {
     finding.severity == Severity::Info && finding.layer == FindingLayer::Bottleneck
-}
-
-/// Whether threads may only wait for work instead of the lock that the finding names.
-fn is_doubtful(finding: &Finding) -> bool {
-    finding.place == Place::Lock && finding.confidence != Confidence::Certain
 }
 
 /// Returns the likely cause of a finding that stands above it, or of that one; itself if there is

@@ -42,8 +42,8 @@ impl Writing<'_> {
             (bytes(self.row.counts.read_bytes), bytes(self.row.counts.write_bytes));
         match self.kind {
             Written::Moved => format!(
-                "; it moves what {} holds: {read} read of it, and {written} written to it again",
-                self.row.file.as_deref().unwrap_or("the file"),
+                "; it reads and rewrites {}: {read} read and {written} written in order",
+                self.row.file.as_deref().unwrap_or("a file"),
             ),
             Written::Copied => {
                 format!("; it copies files: {read} read and {written} written by it")
@@ -62,7 +62,7 @@ impl Writing<'_> {
     pub const fn fix(&self) -> &'static str {
         match self.kind {
             Written::Moved => {
-                "do not move the rest of a file for each change: a format with a file for each \
+                "if it moves the rest of the file for each change: a format with a file for each \
                  item, or one that only appends, writes just what has changed (mail: Maildir or \
                  sdbox instead of mbox)"
             }
@@ -88,12 +88,23 @@ impl<'a> Facts<'a> {
             return None;
         }
         let kind = match row.files {
-            Some(1) if !is_tree(row) && read >= MOVED * written => Written::Moved,
+            Some(1) if read >= MOVED * written && self.is_rewritten(row) => Written::Moved,
             // Siblings may be written first and read back; trees are copied.
             Some(_) if is_tree(row) && (read - written).abs() <= ALIKE * written => Written::Copied,
             _ => return None,
         };
         Some(Writing { row, kind })
+    }
+
+    /// Whether a file is written in order, and is none of a known store, which updates its files in
+    /// place; nor is it a device.
+    fn is_rewritten(&self, row: &ActivityRow) -> bool {
+        let Some(file) = row.file.as_deref() else { return false };
+        let is_plain = row.file_type.is_none_or(|kind| kind == "file") && !is_tree(row);
+        let is_known = programs::role_of(row.process.as_deref(), file).is_some();
+        let patterns = self.summary().patterns.devices.iter().flat_map(|it| &it.access.files);
+        let mut own = patterns.filter(|pattern| pattern.file == file);
+        is_plain && !is_known && own.any(|own| 2 * own.sequential >= own.requests)
     }
 }
 
@@ -109,21 +120,26 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// What process 7 does to these files: their number, bytes read and written of each.
-    fn written(files: &[(&str, u64, u64)]) -> Option<Written> {
+    /// Returns how process 7 writes these files: their number of bytes read and written; each is
+    /// written in steps of `stride` MiB.
+    fn in_steps(stride: u64, files: &[(&str, u64, u64)]) -> Option<Written> {
         let mut script = Script::new(10);
         for (file, read_bytes, write_bytes) in files {
-            let counts = Counts {
-                reads: 1,
-                writes: 1,
-                read_bytes: *read_bytes,
-                write_bytes: *write_bytes,
-                ..Counts::default()
-            };
+            let (read_bytes, write_bytes) = (*read_bytes, *write_bytes);
+            let counts =
+                Counts { reads: 1, writes: 1, read_bytes, write_bytes, ..Counts::default() };
             script.did((7, "imap"), file, counts).files = Some(1);
+            for place in 0..20 {
+                let write = script.write("sda", MIB).by(7, "imap").at((place * 1000) as i64);
+                write.file_at(file, place * stride * MIB).add();
+            }
         }
         let subject = Subject { pid: Some(7), ..Subject::default() };
         Facts::new(&script.summary()).writing(&subject).map(|writing| writing.kind)
+    }
+
+    fn written(files: &[(&str, u64, u64)]) -> Option<Written> {
+        in_steps(1, files)
     }
 
     #[test]
@@ -131,6 +147,10 @@ mod tests {
         assert_eq!(written(&[("/mail/inbox", 60 * MIB, 60 * MIB)]), Some(Written::Moved));
         assert_eq!(written(&[("/mail/inbox", 29 * MIB, 60 * MIB)]), None, "mostly new");
         assert_eq!(written(&[("/mail/inbox", MIB / 4, MIB / 4)]), None, "too little to tell");
+        let inbox = [("/mail/inbox", 60 * MIB, 60 * MIB)];
+        assert_eq!(in_steps(7, &inbox), None, "here and there, as a disk image is");
+        let store = [("/srv/db/000007.sst", 60 * MIB, 60 * MIB)];
+        assert_eq!(written(&store), None, "a store updates its files in place");
         let beside = [("/mail/inbox", 60 * MIB, 60 * MIB), ("/mail/other", 0, 20 * MIB)];
         assert_eq!(written(&beside), None, "three quarters of what it writes");
         assert_eq!(written(&[("/srv/layers/**", 60 * MIB, 61 * MIB)]), Some(Written::Copied));

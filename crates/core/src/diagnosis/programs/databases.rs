@@ -145,8 +145,8 @@ pub(super) const ALL: &[KnownProgram] = &[
         Sync: "OpenLDAP: one change at a time is written and synced: load many entries offline \
             (`slapadd -q`), one stream at a time, or at quiet times; `olcDbNoSync` with \
             `olcDbCheckpoint` syncs less: a crash of the machine then loses the last changes; \
-            logins write, too, with `lastbind` or the overlays lastbind and ppolicy: turn them \
-            off, or let them write seldom (olcLastBindPrecision)",
+            logins write, too, with `lastbind`: turn \
+            it off, or let it write seldom (olcLastBindPrecision)",
         Reads: "OpenLDAP: provide more memory for the page cache; index what is searched",
     },
     program! {

@@ -16,8 +16,9 @@ pub(super) const ALL: &[KnownProgram] = &[
     program! {
         "Kafka": ["kafka*", "data-plane-kafk*"],
         paths: [WriteAheadLog "/0000000000*.log", Data "/0000000000*.index"];
-        Sync: "Kafka: leave log.flush.interval.messages at its default (no sync per message: \
-            replication keeps the data) and spread partitions over more log.dirs",
+        Sync: "Kafka: with replicas in other racks leave log.flush.interval.messages \
+            (flush.messages of a topic) at its default, no sync per message: without them a crash \
+            of the machine loses the last ones; spread partitions over more log.dirs",
         Checkpoint: "Kafka: lower vm.dirty_background_bytes so that the page cache is written \
             evenly; put log.dirs on their own devices",
         Reads: "Kafka: lagging consumers read from the disk: provide more page cache, start fewer \
@@ -39,8 +40,7 @@ pub(super) const ALL: &[KnownProgram] = &[
     program! {
         "Lucene": ["Lucene Merge*", "solr"],
         paths: [
-            Compaction "_*_Lucene", Compaction "/_*.fdt", Compaction "/_*.cfs",
-            Compaction "/_*.tim", Compaction "/_*.doc", Compaction "/_*.pos",
+            Compaction "_Lucene", Compaction "/_*.fdt", Compaction "/_*.cfs", Compaction "/_*.tim",
             Compaction "/_*.dvd"
         ];
         Compaction: "Lucene (Elasticsearch, OpenSearch, Solr): indexing waits while merges fall \
@@ -51,7 +51,7 @@ pub(super) const ALL: &[KnownProgram] = &[
             so that fewer small segments are read",
     },
     program! {
-        "tantivy": ["quickwit", "meilisearch"],
+        "tantivy": ["quickwit"],
         paths: [Data "*.term", Data "*.fieldnorm"];
         Reads: "a search index is read at random: provide memory for its page cache (vmtouch shows \
             how much of it is there), or a device with a lower latency",

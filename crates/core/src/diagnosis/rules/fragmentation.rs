@@ -102,7 +102,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         // A disk that seeks pays for each discontinuity; any other one for each small request.
         .at_most(if rotates || is_small { Severity::Critical } else { Severity::Info })
         .fix(match facts.file_system(name) {
-            Some("btrfs") => COPY_ON_WRITE,
+            Some("btrfs") if rotates || is_small => COPY_ON_WRITE,
             _ if rotates || is_small => DEFRAGMENT,
             _ => ON_FLASH,
         })

@@ -42,10 +42,20 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let held = others.time_ns * 2 >= all.time_ns;
     clear_if(all.time_ns == 0 || !(slow || held))?;
     let syncs = facts.waits(|group| OF_JOURNAL.contains(&group.class) && is_sync(group.syscall));
-    let syncing = syncing_beside(facts, &others, &syncs);
-    let who = if syncing.is_some() { others.subject() } else { all.subject() };
-    let subject = Subject { file: None, ..who };
-    let kind = JournalKind::new(facts, subject.device.as_deref());
+    let longest = Subject { file: None, ..all.subject() };
+    let kind = JournalKind::new(facts, longest.device.as_deref());
+    let filler = filler(facts, &longest);
+    let syncing = syncing_beside(facts, &others, &syncs).filter(|syncing| {
+        // An fsync of btrfs writes its own log, and commits no transaction.
+        kind != Some(JournalKind::Btrfs) && !filler.is_other_than(syncing)
+    });
+    let (subject, filler, waited) = match syncing {
+        Some(syncing) => {
+            let held = Subject { file: None, ..others.subject() };
+            (held, Filler::Syncs(syncing), &others)
+        }
+        None => (longest, filler, &all),
+    };
     let (tickets_ns, _) = facts.waits_in(TICKETS);
     let for_what = match kind {
         Some(JournalKind::Btrfs) if tickets_ns * 2 >= all.time_ns => "btrfs to reserve space",
@@ -53,16 +63,11 @@ fn judge(facts: &Facts<'_>) -> Judged {
         Some(JournalKind::Xfs) => "the log of XFS",
         _ => "the file system's journal",
     };
-    let filler = syncing.map_or_else(|| filler(facts, &subject), Filler::Syncs);
-    let mean_ns = match filler {
-        Filler::Syncs(_) => others.mean_ns(),
-        _ => all.mean_ns(),
-    };
     let sentence = format!(
         "{} waits for {for_what}{}, {} on average{}",
         words::who(&subject),
         words::on(&subject),
-        words::time(mean_ns),
+        words::time(waited.mean_ns()),
         filler.words(),
     );
     // btrfs also waits for space, no matter which program writes.
@@ -71,19 +76,24 @@ fn judge(facts: &Facts<'_>) -> Judged {
     // A program that syncs by itself may have a setting for that.
     let own_advice = programs::of(subject.process.as_deref(), None)
         .and_then(|program| program.advice(Topic::Sync))
-        .filter(|_| !held && is_of_journal)
+        .filter(|_| !held && is_of_journal && !matches!(filler, Filler::Syncs(_)))
         .map(|advice| format!("{advice}; else {}", fix(kind)));
+    let of_syncs = match &filler {
+        Filler::Syncs(who) => {
+            Some(format!("let {} {OF_SYNCS}; else {}", words::who(who), fix(kind)))
+        }
+        _ => None,
+    };
     let outside = others.time_ns as f64 / all.time_ns as f64 * 100.0;
-    Ok(Finding::of_waits(facts, &all, sentence)
+    Ok(Finding::of_blocked(facts, waited.time_ns, sentence)
+        .claiming(Claims::of_waits(waited))
+        .causing(Claims::of_waits(&all))
         .about(subject)
         .shown("blocked time for the journal", all.time_ns as f64, "ns", "iowhy waits")
         .also("share outside fsync", outside, "%")
-        .also("longest wait", all.longest_ns() as f64, "ns")
-        .fix(match own_advice {
+        .also("longest wait", waited.longest_ns() as f64, "ns")
+        .fix(match own_advice.or(of_syncs) {
             Some(own) => own,
-            None if matches!(filler, Filler::Syncs(_)) => {
-                format!("{OF_SYNCS}; else {}", fix(kind))
-            }
             None if is_own && is_of_journal => OWN.to_owned(),
             None => fix(kind),
         })
@@ -99,10 +109,9 @@ const OWN: &str = "its own changes fill the journal: change fewer names and inod
                    often or several files at once (syncfs), keep scratch files on a tmpfs; else a \
                    faster device";
 
-/// The advice to a program that does not sync itself and waits for the commits of one that does.
-const OF_SYNCS: &str = "let that program sync less often, or keep the two on different file \
-                        systems; files that need not outlive a crash (heartbeats, locks, pid \
-                        files) belong on a tmpfs";
+/// The advice about a program whose syncs another one waits for.
+const OF_SYNCS: &str = "sync less often, or keep the two on different file systems; files that \
+                        need not outlive a crash (heartbeats, locks, pid files) belong on a tmpfs";
 
 /// The most names a second that a program creates and removes without filling the journal itself.
 /// Chosen: as for temporary files.
@@ -110,16 +119,25 @@ const NAMES_PER_S: f64 = 10.0;
 /// The most of a device's written bytes that are of a program which does not fill it. Chosen.
 const LITTLE: f64 = 0.1;
 
-/// Returns the program whose syncs commit the journal while another one, which neither syncs nor
-/// changes much, loses a tenth of its time to it.
+/// Returns the program whose syncs commit the journal, a tenth of the time and more, while another
+/// one, which neither syncs nor changes much, loses a tenth of its time to it.
 fn syncing_beside(facts: &Facts<'_>, others: &Waited<'_>, syncs: &Waited<'_>) -> Option<Subject> {
     let (held, syncing) = (others.subject(), syncs.subject());
-    let own = others.groups.iter().filter(|group| Some(group.pid) == held.pid);
-    let held_ns = own.map(|group| group.time_ns).fold(0, u64::saturating_add);
-    let is_held = held_ns as f64 >= WARNING_SHARE * facts.duration_ns() as f64;
-    let is_other = syncing.process.is_some() && held.process != syncing.process;
-    let is_same_journal = held.device.is_some() && held.device == syncing.device;
-    (is_held && is_other && is_same_journal && !fills(facts, &held)).then_some(syncing)
+    let time_of = |waited: &Waited<'_>, process: Option<&str>| {
+        let own = waited.groups.iter().filter(|group| Some(group.process.as_str()) == process);
+        own.map(|group| group.time_ns).fold(0, u64::saturating_add) as f64
+    };
+    let (of_held, of_syncing) = (held.process.as_deref(), syncing.process.as_deref());
+    let least = WARNING_SHARE * facts.duration_ns() as f64;
+    let is_held = time_of(others, of_held) >= least && time_of(syncs, of_held) == 0.0;
+    let syncs_much = time_of(syncs, of_syncing) >= least;
+    let mount = |who: &Subject| {
+        facts.mount_of_file(who.file.as_deref()?).map(|mount| (mount.major, mount.minor))
+    };
+    let is_elsewhere =
+        mount(&held).zip(mount(&syncing)).is_some_and(|(held, syncing)| held != syncing);
+    let is_same_journal = held.device.is_some() && held.device == syncing.device && !is_elsewhere;
+    (is_held && syncs_much && is_same_journal && !fills(facts, &held)).then_some(syncing)
 }
 
 /// Whether a program changes so much that it fills the journal itself.
@@ -136,7 +154,8 @@ fn fills(facts: &Facts<'_>, held: &Subject) -> bool {
         let own: u64 = own.map(|row| row.usage.directions[Direction::Write].bytes).sum();
         own as f64 / facts::of(device, Direction::Write).bytes.max(1) as f64
     });
-    names as f64 >= NAMES_PER_S * facts.seconds() || written > LITTLE
+    let counted_s = facts.seconds() * facts.summary().environment.calls_share();
+    names as f64 >= NAMES_PER_S * counted_s || written > LITTLE
 }
 
 /// The program that fills the journal of a device.
@@ -152,6 +171,11 @@ enum Filler {
 }
 
 impl Filler {
+    /// Whether it is known to be another program than this one.
+    fn is_other_than(&self, syncing: &Subject) -> bool {
+        matches!(self, Filler::Other(who, _) if who.process != syncing.process)
+    }
+
     fn words(&self) -> String {
         match self {
             Filler::Syncs(who) => format!(
@@ -169,6 +193,10 @@ impl Filler {
     }
 }
 
+/// Threads of the kernel that write what others changed, or the tables of inodes (a file system's
+/// maintenance, which has a finding of its own).
+const KERNEL: [&str; 3] = ["kworker", "jbd2", "ext4lazyinit"];
+
 /// Returns who writes most to the device of a journal: half of the bytes and more.
 fn filler(facts: &Facts<'_>, waiting: &Subject) -> Filler {
     let device = facts.devices().iter().find(|row| Some(&row.device) == waiting.device.as_ref());
@@ -176,7 +204,7 @@ fn filler(facts: &Facts<'_>, waiting: &Subject) -> Filler {
     let written = |row: &UsedRow<ProcessRow>| row.usage.directions[Direction::Write].bytes;
     let programs = device.processes.iter().filter(|row| {
         let name = row.subject.process.as_str();
-        !name.is_empty() && !name.starts_with("kworker") && !name.starts_with("jbd2")
+        !name.is_empty() && !KERNEL.iter().any(|kernel| name.starts_with(kernel))
     });
     let programs: Vec<&UsedRow<ProcessRow>> = programs.collect();
     let all = facts::of(device, Direction::Write).bytes.max(1);
@@ -349,17 +377,25 @@ mod tests {
         assert!(found(&[], "zonefs").fix.contains("; btrfs: "));
     }
 
-    /// A program that syncs beside one that changes an inode now and then, or writes so much.
-    fn beside_syncs(written: u64) -> Finding {
+    /// A program that waits ten times so long in these calls.
+    type Waiting = ((u32, &'static str), u64, &'static [u32]);
+
+    const RSYNC: Waiting = ((7, "rsync"), 200, &[FSYNC]);
+    const APP: Waiting = ((8, "app"), 200, &[FCHMOD]);
+    const FSYNC: u32 = 74;
+    const FCHMOD: u32 = 91;
+
+    /// These programs wait for the journal of sda, to which the second has written so much.
+    fn beside_syncs(waiting: &[Waiting], written: u64) -> Finding {
         let mut script = Script::new(10);
         script.write("sda", 4096).by(7, "rsync").direct(0, 0, MS).add();
         script.write("sda", written).by(8, "app").direct(0, 0, MS).add();
-        for (who, syscall) in [((7, "rsync"), 74), ((8, "app"), 91)] {
-            for _ in 0..10 {
-                script.wait(who, WaitClass::JournalCommit, 200 * MS, 0, 0);
+        for (who, ms, calls) in waiting {
+            for call in (0..10).flat_map(|_| *calls) {
+                script.wait(*who, WaitClass::JournalCommit, ms * MS, 0, 0);
                 let wait = script.batch.waits.last_mut().unwrap();
                 wait.device = Some(script.names.intern("sda"));
-                wait.syscall = Some(syscall);
+                wait.syscall = Some(*call);
             }
         }
         let found = diagnose(&script.summary()).findings;
@@ -368,12 +404,19 @@ mod tests {
 
     #[test]
     fn who_does_not_sync_is_the_victim_of_one_that_does() {
-        let held = beside_syncs(0);
+        let held = beside_syncs(&[RSYNC, APP], 0);
         assert!(held.sentence.starts_with("app (8) waits for"), "{held:?}");
         assert!(held.sentence.contains("rsync (7) syncs meanwhile"), "{held:?}");
-        // One that fills the journal is not.
-        let filling = beside_syncs(1 << 20);
-        assert!(!filling.sentence.contains("syncs meanwhile"), "{filling:?}");
+        assert_eq!(held.gain.as_ref().and_then(|it| it.process.as_deref()), Some("app"));
+        let seldom = ((7, "rsync"), 2, RSYNC.2);
+        let syncs_too = (APP.0, APP.1, &[FSYNC, FCHMOD][..]);
+        for (other, why) in [
+            (beside_syncs(&[RSYNC, APP], 1 << 20), "it fills the journal itself"),
+            (beside_syncs(&[seldom, APP], 0), "hardly a sync"),
+            (beside_syncs(&[RSYNC, syncs_too], 0), "it syncs itself"),
+        ] {
+            assert!(!other.sentence.contains("syncs meanwhile"), "{why}: {other:?}");
+        }
     }
 
     #[test]

@@ -139,6 +139,7 @@ fn finding(facts: &Facts<'_>, convoy: &Convoy<'_>, chained_ns: u64) -> Finding {
         .holding(part)
         .about(subject)
         .sure(*sure)
+        .doubtful(*sure != Confidence::Certain)
         .at_most(match sure {
             _ if is_well => Severity::Info,
             Confidence::Certain => Severity::Critical,

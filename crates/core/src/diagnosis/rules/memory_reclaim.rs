@@ -5,6 +5,7 @@ use crate::analysis::summary::patterns::WaitStack;
 use crate::model::Metric;
 use crate::model::metric::process_subject;
 use facts::WaitsByStack;
+use facts::thresholds::WARNING_SHARE;
 
 /// Functions of a thread that reclaims memory itself or waits for it.
 const RECLAIM: &[&str] = &[
@@ -23,8 +24,11 @@ const RECLAIM: &[&str] = &[
 const OF_CGROUP: &[&str] = &["try_to_free_mem_cgroup_pages", "try_charge*", "charge_memcg"];
 /// Functions of the soft limit, which makes a task above it sleep.
 const HIGH: &[&str] = &["mem_cgroup_handle_over_high", "__mem_cgroup_handle_over_high"];
-/// Functions of a thread that writes to a file through the page cache.
-const FILE_WRITES: &[&str] = &["generic_perform_write", "iomap_file_buffered_write*", "vfs_write"];
+/// Functions of a thread that writes to a file of a disk through the page cache, if it is in none
+/// of those of a tmpfs.
+const FILE_WRITES: &[&str] =
+    &["generic_perform_write", "iomap_file_buffered_write*", "btrfs_buffered_write*"];
+const TMPFS: &[&str] = &["shmem_*"];
 /// Functions that make space for a large page.
 const COMPACTION: &[&str] =
     &["try_to_compact_pages", "__alloc_pages_direct_compact", "compact_zone*"];
@@ -74,11 +78,15 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let pid = words::pid(&subject);
     let fix = filler.as_ref().map(Filler::fix).unwrap_or_default() + &kind.fix(&pid);
     let mut finding = Finding::of_blocked(facts, time_ns, sentence)
-        .claiming(Claims::of_class(&waited))
         .about(subject)
         .sure(Confidence::Certain)
         .shown("blocked time in reclaim", time_ns as f64, "ns", "iowhy waits")
         .also("longest wait", stacked.longest_ns.max(waited.longest_ns()) as f64, "ns");
+    if let Some(filler) = &filler {
+        let of_others = facts
+            .waits(|group| group.class == WaitClass::Reclaim && group.process != filler.process);
+        finding = finding.claiming(Claims::of_class(&of_others)).causing(Claims::of_class(&waited));
+    }
     if let Some((cgroup, file, bytes)) = limit_of(facts, &finding.subject) {
         let what = format!("{file} of {cgroup}");
         finding = finding.shown(what, bytes as f64, "bytes", format!("cat /proc/{pid}/cgroup"));
@@ -108,33 +116,53 @@ struct Filler {
 
 impl Filler {
     fn of(facts: &Facts<'_>, stacked: &WaitsByStack<'_>) -> Option<Filler> {
-        let writes = |stack: &&WaitStack| facts::has_function(&stack.functions, FILE_WRITES);
-        let filler = stacked.stacks.iter().copied().find(writes)?;
+        let of_limit = |stack: &&&WaitStack| facts::has_function(&stack.functions, OF_CGROUP);
+        let stacks: Vec<&WaitStack> = stacked.stacks.iter().filter(of_limit).copied().collect();
+        let writes = |stack: &WaitStack| {
+            facts::has_function(&stack.functions, FILE_WRITES)
+                && !facts::has_function(&stack.functions, TMPFS)
+        };
+        let time_of = |process: &Option<String>| {
+            let own = stacks.iter().filter(|stack| stack.process == *process);
+            own.map(|stack| stack.time_ns).fold(0, u64::saturating_add)
+        };
+        let filler = stacks.iter().copied().find(|stack| writes(stack))?;
         let (process, pid) = (filler.process.clone()?, filler.pid?);
-        let group = group_of(facts, pid, &process);
         // What writes files itself is no victim.
-        let mut others = stacked.stacks.iter().copied().filter(|stack| !writes(stack));
-        let victim = others.find(|stack| {
-            let Some(own) = stack.pid.filter(|own| *own != pid) else { return false };
-            let own = group_of(facts, own, stack.process.as_deref().unwrap_or_default());
-            group.is_none() || own.is_none() || group == own
-        })?;
+        let is_victim = |stack: &&WaitStack| {
+            let mut own = stacks.iter().filter(|other| other.process == stack.process);
+            stack.process.is_some()
+                && own.all(|own| !writes(own))
+                && is_same_cgroup(facts, filler, stack)
+        };
+        let victim = stacks.iter().copied().find(is_victim)?;
+        let (held_ns, filling_ns) = (time_of(&victim.process), time_of(&filler.process));
+        let is_held = held_ns as f64 >= WARNING_SHARE * facts.duration_ns() as f64;
         let victim = Subject {
             process: victim.process.clone(),
             pid: victim.pid,
             container: victim.container.clone(),
             ..Subject::default()
         };
-        Some(Filler { process, pid, victim })
+        (is_held && filling_ns * 2 >= held_ns).then_some(Filler { process, pid, victim })
     }
 
     fn words(&self) -> String {
         let who = words::process(&self.process, Some(self.pid), None);
-        format!("; so does {who}, whose pages are of files that the disk has to take first")
+        format!("; {who} writes files meanwhile, whose pages the disk has to take first")
     }
 
     fn fix(&self) -> String {
         format!("run {} in a cgroup of its own, or let it write less at once; else ", self.process)
+    }
+}
+
+/// Whether two threads are at the limit of one cgroup, as far as it is known.
+fn is_same_cgroup(facts: &Facts<'_>, one: &WaitStack, other: &WaitStack) -> bool {
+    let group = |stack: &WaitStack| group_of(facts, stack.pid?, stack.process.as_deref()?);
+    match group(one).zip(group(other)) {
+        Some((one, other)) => one == other,
+        None => one.container == other.container,
     }
 }
 
@@ -257,20 +285,36 @@ mod tests {
         assert!(found(&machine, 5 * S).unwrap().sentence.contains("the machine"));
     }
 
-    #[test]
-    fn who_fills_a_cgroup_by_writing_is_not_its_victim() {
+    /// tar, which writes by this function, at its limit beside a program that waits so long.
+    fn beside_tar(write: &str, other: &str, ns: u64) -> Finding {
         let mut script = Script::new(10);
         let limit = ["shrink_node", "try_to_free_mem_cgroup_pages", "charge_memcg"];
         script.wait((7, "tar"), WaitClass::Reclaim, 6 * S, 0, 0);
-        script.stacked(&[&limit[..], &["generic_perform_write", "vfs_write"]].concat());
-        script.wait((8, "app"), WaitClass::Reclaim, 5 * S, 0, 0);
+        script.stacked(&[&limit[..], &[write, "generic_perform_write"]].concat());
+        script.wait((8, other), WaitClass::Reclaim, ns, 0, 0);
         script.stacked(&[&limit[..], &["do_anonymous_page", "handle_mm_fault"]].concat());
-        let found = diagnose(&script.summary()).findings.swap_remove(0);
-        assert_eq!(found.cause, "memory-reclaim");
+        let found = diagnose(&script.summary()).findings.into_iter();
+        found.into_iter().find(|finding| finding.cause == "memory-reclaim").unwrap()
+    }
+
+    #[test]
+    fn who_fills_a_cgroup_by_writing_is_not_its_victim() {
+        let found = beside_tar("ext4_da_write_begin", "app", 5 * S);
         assert_eq!(found.subject.process.as_deref(), Some("app"));
-        assert!(found.sentence.contains("so does tar (7)"), "{}", found.sentence);
+        assert!(found.sentence.contains("; tar (7) writes files"), "{}", found.sentence);
         assert!(found.fix.starts_with("run tar in a cgroup of its own"), "{}", found.fix);
         assert!(found.bottlenecks.contains(&"memory-wait"), "{found:?}");
+        assert_eq!(found.gain.as_ref().and_then(|it| it.process.as_deref()), Some("app"));
+        for (other, why) in [
+            (beside_tar("shmem_write_begin", "app", 5 * S), "a tmpfs"),
+            (
+                beside_tar("ext4_da_write_begin", "tar", 5 * S),
+                "another process of the same program",
+            ),
+            (beside_tar("ext4_da_write_begin", "app", S / 2), "hardly held up"),
+        ] {
+            assert!(!other.sentence.contains("writes files meanwhile"), "{why}: {other:?}");
+        }
     }
 
     #[test]
