@@ -136,7 +136,6 @@ static __always_inline void begin_thread_sleep(void *ctx, u32 tid, int system_ca
 		thread->flags = 0;
 		/* FUTEX_WAIT and similar commands have the timeout as their fourth argument. */
 		thread->is_timed = system_call == settings.futex_call && fourth_argument_of(regs);
-		thread->ran_ns = READ(current_task(), se.sum_exec_runtime);
 		/*
 		 * A thread that was in a wait chain once is likely to be in one again, and worth a
 		 * stack.
@@ -144,6 +143,8 @@ static __always_inline void begin_thread_sleep(void *ctx, u32 tid, int system_ca
 		thread->user_stack =
 			thread->is_chained ? take_user_stack(ctx, now, regs, thread) : -1;
 	}
+	/* It does not run until it wakes. */
+	thread->ran_ns = READ(current_task(), se.sum_exec_runtime);
 	thread->since_jiffies = bpf_jiffies64();
 	thread->asleep = SLEEP_FOR_THREAD;
 }
@@ -267,10 +268,8 @@ static __always_inline void end_thread_sleep(void *ctx, struct wire_thread *thre
 	if (is_in_interrupt(ctx, waker) && !is_sent_by(waker, thread)) {
 		/* A timeout interrupted it; other interrupts are events from elsewhere. */
 		thread->woken_ns = now;
-		if (thread->is_timed) {
-			thread->ran_ns = READ(task, se.sum_exec_runtime);
+		if (thread->is_timed)
 			thread->since_ns = since;
-		}
 		return;
 	}
 	if (now - since < settings.thread_sleep_ns)

@@ -8,7 +8,7 @@ use std::time::Duration;
 #[derive(Args, Debug)]
 pub struct ProbeArgs {
     /// A device or a file to read; with --write or --etcd, a directory to create a file in, or a
-    /// file that does not exist
+    /// name that does not exist, for a directory with the file
     #[arg(value_name = "DEVICE|FILE", value_parser = super::device_or_file())]
     pub target: PathBuf,
     /// How long each part of the test takes: 3, 3s, 500ms

@@ -98,6 +98,10 @@ fn next_word(input: &mut impl BufRead) -> std::io::Result<Option<String>> {
         let room = (MOST_WORD - word.len()).min(part.len());
         word.extend_from_slice(part.get(..room).unwrap_or_default());
         let is_cut = room < part.len() || word.len() == MOST_WORD;
+        if is_cut {
+            // No number, whatever it began with.
+            word.push(b'~');
+        }
         let is_over = bytes.is_empty() || end.is_some() || is_cut;
         let used = starts.map_or(bytes.len(), |start| start + part.len());
         input.consume(used);
@@ -296,7 +300,8 @@ mod tests {
         assert_eq!(words(&mut pieces), ["12", "3"]);
         let mut endless = BufReader::new(std::io::repeat(b'7'));
         let [first, ..] = &words(&mut endless)[..] else { panic!("there is none") };
-        assert_eq!(first.len(), MOST_WORD);
+        assert_eq!(first.len(), MOST_WORD + 1);
+        assert!(words(&mut &[b'0'; 40][..])[0].parse::<u64>().is_err());
         assert!(first.parse::<u64>().is_err());
     }
 

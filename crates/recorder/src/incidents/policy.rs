@@ -41,6 +41,14 @@ pub enum Decision {
     RateLimited,
 }
 
+/// An incident that began within the last hour.
+#[derive(Clone, Copy, Debug)]
+struct Begun {
+    at_ns: u64,
+    /// Whether for threads that hang in a file system without a device, which anybody can mount.
+    is_anybodys: bool,
+}
+
 /// Decides about triggers.
 #[derive(Clone, Debug)]
 pub struct IncidentPolicy {
@@ -48,7 +56,7 @@ pub struct IncidentPolicy {
     /// The conditions that incidents hold.
     kept: BTreeMap<TriggerKey, KeptCondition>,
     /// The times at which the incidents of the last hour began.
-    begun: VecDeque<u64>,
+    begun: VecDeque<Begun>,
     open: Option<OpenSpan>,
     /// Triggers for which no incident was begun because of the limit.
     pub rate_limited: u64,
@@ -108,16 +116,21 @@ impl IncidentPolicy {
             }
             return Decision::Duplicate;
         }
-        while self.begun.front().is_some_and(|at_ns| now_ns.saturating_sub(*at_ns) >= HOUR_NS) {
+        let is_old = |begun: &Begun| now_ns.saturating_sub(begun.at_ns) >= HOUR_NS;
+        while self.begun.front().is_some_and(is_old) {
             self.begun.pop_front();
         }
-        let is_full = self.begun.len() >= self.limits.most_per_hour as usize;
+        let most = self.limits.most_per_hour as usize;
+        // Anybody's file servers may hang one after the other.
+        let is_anybodys = key.kind == TriggerKind::HungTask && key.device.is_empty();
+        let anybodys = self.begun.iter().filter(|begun| begun.is_anybodys).count();
+        let is_full = self.begun.len() >= most || is_anybodys && anybodys >= most.div_ceil(2);
         if is_full && !trigger.is_manual() {
             self.rate_limited += 1;
             return Decision::RateLimited;
         }
         if !trigger.is_manual() {
-            self.begun.push_back(now_ns);
+            self.begun.push_back(Begun { at_ns: now_ns, is_anybodys });
         }
         self.note(key.clone(), now_ns);
         let in_flight_ns = if key.kind == TriggerKind::InFlight { now_ns } else { 0 };
@@ -274,6 +287,27 @@ mod tests {
         assert_eq!(policy.decide(&asked, 2_000 * S), Decision::Begin);
         policy.completes(2_060 * S);
         assert_eq!(policy.decide(&asked, 2_061 * S), Decision::Begin);
+    }
+
+    #[test]
+    fn file_systems_that_anybody_mounts_leave_room_for_others() {
+        let mut policy = policy();
+        let mut decide = |trigger: &Trigger, at_s: u64| {
+            let decided = policy.decide(trigger, at_s * S);
+            policy.completes((at_s + 60) * S);
+            decided
+        };
+        let mut begun = 0;
+        for server in 0..20 {
+            let key = TriggerKey {
+                kind: TriggerKind::HungTask,
+                ..finding(&format!("/mnt/{server}"), "", false).key
+            };
+            let hung = Trigger { key, sentence: String::new() };
+            begun += u64::from(decide(&hung, server * 100) == Decision::Begin);
+        }
+        assert_eq!(begun, 3);
+        assert_eq!(decide(&finding("a", "sda", false), 2_100), Decision::Begin);
     }
 
     /// A day with twenty planted incidents, of which each lasts 20 to 200 s, and a load that always

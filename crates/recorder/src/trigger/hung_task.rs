@@ -56,7 +56,8 @@ pub fn hung_tasks(
             (found.wait, found.storage_ns) = (wait, storage_ns);
         }
     }
-    longest.into_iter().map(|(place, longest)| trigger(place, longest, names)).collect()
+    // Devices first: an incident holds some of its triggers.
+    longest.into_iter().rev().map(|(place, longest)| trigger(place, longest, names)).collect()
 }
 
 /// The device that threads wait for, or the file system.

@@ -105,7 +105,9 @@ fn whole(finding: &Finding, limits: &LineLimits, screen: &mut Screen) {
         finding.evidence.iter().take(EVIDENCE).map(|evidence| row(evidence, &style)).collect();
     let text = readable(&evidence.join("; "), &style);
     capped("", &text, INDENT, limits.evidence, Paint::Plain, screen);
-    capped("fix    ", &readable(&finding.fix, &style), INDENT, limits.fix, Paint::Plain, screen);
+    let fix = format!("fix    {}", readable(&finding.fix, &style));
+    let most = lines_with_risk(&fix, style.columns() - INDENT - 2, limits.fix, &style);
+    capped("", &fix, INDENT, most, Paint::Plain, screen);
     // Half an instruction is worth less than none.
     let check = format!("check  {}", readable(&finding.check, &style));
     if clauses_within(&check, style.columns() - INDENT - 2, limits.check, &style).is_some() {
@@ -121,6 +123,20 @@ fn capped(label: &str, text: &str, indent: usize, most: usize, paint: Paint, scr
     let columns = screen.style.columns() - indent - 2;
     let lines = at_most(&format!("{label}{text}"), columns, most, screen.style);
     hung(&lines, indent, paint, screen);
+}
+
+/// Words of advice that tell what it may cost.
+const RISKS: [&str; 3] = ["crash", "lose", "may be gone"];
+/// Lines more that a risk may take. Chosen: the longest advice has as many.
+const RISK_LINES: usize = 5;
+
+/// Returns the fewest lines, `most` and more, in which advice is not parted from its risk.
+fn lines_with_risk(text: &str, columns: usize, most: usize, style: &Style) -> usize {
+    let is_told = |lines: &usize| {
+        let shown = at_most(text, columns, *lines, style).join(" ");
+        RISKS.iter().all(|risk| !text.contains(risk) || shown.contains(risk))
+    };
+    (most..=most + RISK_LINES).find(is_told).unwrap_or(most)
 }
 
 /// Lines below each other, those after the first two columns further in.
