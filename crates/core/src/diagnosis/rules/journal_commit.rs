@@ -57,12 +57,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         None => (longest, filler, &all),
     };
     let (tickets_ns, _) = facts.waits_in(TICKETS);
-    let for_what = match kind {
-        Some(JournalKind::Btrfs) if tickets_ns * 2 >= all.time_ns => "btrfs to reserve space",
-        Some(JournalKind::Btrfs) => "the transaction of btrfs",
-        Some(JournalKind::Xfs) => "the log of XFS",
-        _ => "the file system's journal",
-    };
+    let for_what = awaited(kind, tickets_ns * 2 >= all.time_ns);
     let sentence = format!(
         "{} waits for {for_what}{}, {} on average{}",
         words::who(&subject),
@@ -108,6 +103,16 @@ fn judge(facts: &Facts<'_>) -> Judged {
 const OWN: &str = "its own changes fill the journal: change fewer names and inodes, sync less \
                    often or several files at once (syncfs), keep scratch files on a tmpfs; else a \
                    faster device";
+
+/// The part of a file system that programs wait for, most of the time for space in it or not.
+fn awaited(kind: Option<JournalKind>, is_for_space: bool) -> &'static str {
+    match kind {
+        Some(JournalKind::Btrfs) if is_for_space => "btrfs to reserve space",
+        Some(JournalKind::Btrfs) => "the transaction of btrfs",
+        Some(JournalKind::Xfs) => "the log of XFS",
+        _ => "the file system's journal",
+    }
+}
 
 /// The advice about a program whose syncs another one waits for.
 const OF_SYNCS: &str = "sync less often, or keep the two on different file systems; files that \
