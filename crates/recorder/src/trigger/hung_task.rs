@@ -43,7 +43,9 @@ pub fn hung_tasks(
         if storage_ns < limit_ns {
             continue;
         }
-        let mut place = WaitPlace::of(wait, names, &served);
+        // Only a wait without a device needs the mount points, which are read.
+        let points: &[String] = if wait.device.is_some() { &[] } else { &served };
+        let mut place = WaitPlace::of(wait, names, points);
         if wait.device.is_none() && !longest.contains_key(&place) {
             file_systems += 1;
             if file_systems > MOST_FILE_SYSTEMS {
@@ -175,6 +177,15 @@ mod tests {
         let said =
             "ls (8) has waited for storage in /srv/nfs for 20.0 s, and so have 1 more threads";
         assert_eq!(sentences(&script)[0], said);
+    }
+
+    #[test]
+    fn mounts_are_not_read_for_devices() {
+        let mut script = Script::new(60);
+        script.wait((8, "cat"), WaitClass::Device, 31 * S, 31 * S, 0);
+        script.waited_on("sda", "/srv/x", 0);
+        let unread = || panic!("mount points are read");
+        assert_eq!(hung_tasks(&script.batch.waits, &script.names, 10 * S, unread).len(), 1);
     }
 
     #[test]
