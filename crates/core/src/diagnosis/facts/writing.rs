@@ -1,4 +1,4 @@
-//! The way in which a program writes most of its data: from one place to another, or new.
+//! The way in which a program writes most of its data: what it has read, or new.
 //!
 //! What does not belong here: who waits because of it (see the rules).
 
@@ -17,12 +17,12 @@ const ALIKE: f64 = 0.1;
 /// The least bytes in which a pattern is seen. Chosen: a hundred pages of 4 KiB.
 const LEAST_BYTES: u64 = 400 << 10;
 
-/// What a program writes.
+/// A way of writing data that was there before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Written {
-    /// The content of one file to other places of it.
+    /// One file is read, and written again in order.
     Moved,
-    /// The content of many files to others.
+    /// Many files are read, and others written with as much.
     Copied,
 }
 

@@ -293,8 +293,8 @@ mod tests {
         script.stacked(&[&limit[..], &[write, "generic_perform_write"]].concat());
         script.wait((8, other), WaitClass::Reclaim, ns, 0, 0);
         script.stacked(&[&limit[..], &["do_anonymous_page", "handle_mm_fault"]].concat());
-        let found = diagnose(&script.summary()).findings.into_iter();
-        found.into_iter().find(|finding| finding.cause == "memory-reclaim").unwrap()
+        let mut found = diagnose(&script.summary()).findings.into_iter();
+        found.find(|finding| finding.cause == "memory-reclaim").unwrap()
     }
 
     #[test]
