@@ -23,6 +23,11 @@ use std::path::Path;
 
 /// Rows that are read together: enough to share the cost of a step, few enough to stay small.
 const TOGETHER: usize = 4 << 10;
+/// The most rows that a byte of a segment can hold, and rows that are taken beyond that. A row that
+/// iowhy writes needs five bytes and more; identical ones cost nothing to claim and as much as any
+/// others to read.
+const ROWS_PER_BYTE: u64 = 8;
+const ROWS_OF_ANY_SIZE: u64 = 64 << 10;
 
 /// A reason why a segment gives no more rows.
 pub(super) enum Problem {
@@ -90,6 +95,7 @@ impl Cursor {
         guarded(|| {
             let bytes = file.metadata()?.len();
             let file = SerializedFileReader::new(file)?;
+            check_rows(&file, bytes)?;
             let schema = file.metadata().file_metadata().schema_descr();
             let columns = table.columns.iter().map(|info| reading(info, schema, path));
             let columns: Vec<_> = columns.collect::<Result<_, _>>().map_err(Problem::Refused)?;
@@ -166,6 +172,18 @@ fn guarded<T>(work: impl FnOnce() -> Result<T, Problem>) -> Result<T, Problem> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
         Err(ErrorCause::Content("the Parquet library failed on it".to_owned()).into())
     })
+}
+
+/// Refuses a segment of so many `bytes` that claims more rows than can be in it: time to read it
+/// would have no bound.
+fn check_rows(file: &SerializedFileReader<File>, bytes: u64) -> Result<(), ErrorCause> {
+    let groups = file.metadata().row_groups().iter();
+    let claimed = groups.map(|group| u64::try_from(group.num_rows()).unwrap_or(u64::MAX));
+    let rows = claimed.fold(0, u64::saturating_add);
+    if rows > bytes.saturating_mul(ROWS_PER_BYTE).saturating_add(ROWS_OF_ANY_SIZE) {
+        return Err(ErrorCause::Content(format!("it claims {rows} rows in {bytes} bytes")));
+    }
+    Ok(())
 }
 
 /// Refuses codecs that this build cannot decompress: read as damage, they would be lost rows.

@@ -3,7 +3,7 @@
 
 use super::rows::{RowRandom, batch};
 use super::{environment, place, read, write};
-use iowhy_core::model::Names;
+use iowhy_core::model::{Environment, Names};
 use iowhy_core::recording::{RecordingError, RecordingReader, RecordingWriter};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -136,4 +136,20 @@ fn what_may_not_be_read_is_named() {
         "failed to read DIR/recording/requests/00000001.parquet: Permission denied (os error 13)\n\
          hint: a recording is readable only by its owner: read it as that user, or with sudo"
     );
+}
+
+/// Identical rows cost a file nothing and its reader as much as any others.
+#[test]
+fn a_file_cannot_claim_more_rows_than_fit_into_it() {
+    let (_parent, directory) = place();
+    let mut names = Names::new();
+    let mut many = batch(1, &mut RowRandom(5), &mut names);
+    many.waits = vec![many.waits[0].clone(); 400_000];
+    let mut writer = RecordingWriter::create(&directory, &environment()).unwrap();
+    writer.add(&many, &names).unwrap();
+    writer.finish(&mut Environment { end_ns: 9_000, ..environment() }, &names).unwrap();
+    let (found, _, end) = read(&directory).unwrap();
+    assert!(found.waits.is_empty() && !found.requests.is_empty());
+    let losses: Vec<_> = end.losses.items.iter().map(|loss| &loss.meaning[..]).collect();
+    assert!(losses.iter().any(|meaning| meaning.contains("claims 400000 rows")), "{losses:?}");
 }
