@@ -64,9 +64,14 @@ const FIXED_PART: f64 = 0.5;
 /// Requests per second that are always recorded: the budget is for rates, and so few cost at most a
 /// thousandth of a CPU, whatever else a watch costs. Chosen.
 const ALWAYS_PER_S: f64 = 500.0;
-/// The share of the budget that the cost is kept below: a watch of ten seconds holds the budget in
-/// the mean although its first tenths are above it.
+/// The share of the budget that the cost is kept below.
 const AIM: f64 = 0.95;
+/// The time in which what was spent beyond that share is saved again, nanoseconds: a watch of ten
+/// seconds holds the budget in the mean although its first tenths are above it. Chosen.
+const REPAY_NS: f64 = 3e9;
+/// At most so much of the budget is saved for that, so that a load that no budget holds costs no
+/// more of the diagnosis. Chosen.
+const REPAY_PART: f64 = 0.5;
 /// Measurements that tell how many requests there are: a second.
 const RECENT: usize = 10;
 /// Measurements until calls are tried again, at first and at most.
@@ -266,6 +271,8 @@ pub struct Controller {
     since_retry: Option<u32>,
     total_ns: f64,
     measured_ns: f64,
+    /// What was spent beyond the aim and is not saved yet: share of all CPUs times nanoseconds.
+    debt: f64,
     latest: f64,
     unheld: u32,
     measurements: u32,
@@ -287,6 +294,7 @@ impl Controller {
             since_retry: None,
             total_ns: 0.0,
             measured_ns: 0.0,
+            debt: 0.0,
             latest: 0.0,
             unheld: 0,
             measurements: 0,
@@ -341,8 +349,9 @@ impl Controller {
         self.since_retry = self.since_retry.map(|since| since + 1);
         self.recent.add(load, self.levels.requests_one_in);
         let counted = shares.counted(self.budget);
+        self.owe(counted, load.length_ns as f64);
         self.over = if counted > self.target() { self.over + 1 } else { 0 };
-        self.under = if counted < self.budget * ROOM { self.under + 1 } else { 0 };
+        self.under = if counted < self.room() { self.under + 1 } else { 0 };
         if self.over >= OVER {
             self.over = 0;
             self.thin(shares);
@@ -358,9 +367,20 @@ impl Controller {
         (self.levels != before).then_some(self.levels)
     }
 
+    /// Counts what an interval cost beyond the aim, or saved below it.
+    fn owe(&mut self, counted: f64, length_ns: f64) {
+        let most = self.budget * REPAY_PART * REPAY_NS;
+        self.debt = (self.debt + (counted - self.budget * AIM) * length_ns).max(0.0).min(most);
+    }
+
     /// Returns the share below which the cost is kept.
     fn target(&self) -> f64 {
-        self.budget * AIM
+        self.budget * AIM - self.debt / REPAY_NS
+    }
+
+    /// Returns the share below which something may come back.
+    fn room(&self) -> f64 {
+        self.target().min(self.budget * ROOM)
     }
 
     fn thin(&mut self, shares: CostShares) {
@@ -432,7 +452,7 @@ impl Controller {
     }
 
     fn restore(&mut self, shares: CostShares) {
-        let room = self.budget * ROOM - shares.counted(self.budget);
+        let room = self.room() - shares.counted(self.budget);
         if self.wake(shares, room) {
             return;
         }

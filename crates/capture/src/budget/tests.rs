@@ -110,10 +110,12 @@ fn the_budget_is_held_in_the_mean() {
         assert!(mean <= 0.03, "{requests} requests per second: {mean}");
         assert_eq!(controller.unheld_share(), None);
     }
-    // Only resting holds it, and ten seconds do not make up for the first tenths of such a load.
+    // Only resting at the fewest requests holds it, which leaves nothing to make up for the first
+    // tenths of such a load.
     let mut controller = Controller::new(3.0);
     Machine { requests: 3e5, switches: 1e5, calls: 3e5 }.run(&mut controller, 100);
-    assert!(controller.levels().resting && controller.cost_share() <= 0.035);
+    assert!(controller.levels().resting);
+    assert!(controller.cost_share() <= 0.032, "{}", controller.cost_share());
     assert_eq!(controller.unheld_share(), None);
     // The fixed cost exceeds the budget of two CPUs: that is said, and little else is spent.
     for requests in [6e5, 1e6] {
