@@ -43,6 +43,8 @@ const SKIPPING_NS: f64 = 300.0;
 const RESTING_NS: f64 = 150.0;
 /// Time of a request that is recorded, its reading included. Measured; approximate.
 const RECORDED_NS: f64 = 1100.0;
+/// At most so much of what is left for requests counts as that.
+const KEPT_PART: f64 = 0.75;
 /// The most requests that are recorded while programs rest, as one in so many: unrecorded ones are
 /// known less then.
 const RESTING_ONE_IN: u32 = 16;
@@ -414,7 +416,10 @@ impl Controller {
                 self.rest(shares, left);
                 return;
             }
-            let factor = (shares.requests / left).clamp(2.0, 8.0) as u32;
+            // What each request costs that is not recorded does not get less.
+            let kept_ns = if self.levels.resting { RESTING_NS } else { SKIPPING_NS };
+            let kept = (shares.each_ns * kept_ns).min(left * KEPT_PART);
+            let factor = ((shares.requests - kept) / (left - kept)).clamp(2.0, 8.0) as u32;
             let one_in = self.levels.requests_one_in * factor.next_power_of_two();
             self.levels.requests_one_in = one_in.min(most);
         }
