@@ -4,6 +4,7 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// Where blocked threads waited.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -20,6 +21,9 @@ pub struct Ledger {
     pub classes: Vec<ClassRow>,
     /// The processes that waited longest.
     pub processes: Vec<ProcessLedger>,
+    /// The time of each process, under whatever names, nanoseconds.
+    #[serde(skip)]
+    pub by_pid: BTreeMap<u32, u64>,
 }
 
 /// One class.

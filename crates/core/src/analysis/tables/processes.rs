@@ -91,9 +91,11 @@ pub fn processes(summary: &Summary) -> Vec<ProcessActivity> {
     }
     if let Some(ledger) = &summary.ledger {
         for waiter in &ledger.processes {
-            let length = summary.watch.duration_ns.max(1) as f64;
-            named(&mut rows, waiter.pid, &waiter.process).blocked_share =
-                Some(waiter.time_ns as f64 / length);
+            named(&mut rows, waiter.pid, &waiter.process);
+        }
+        let length = summary.watch.duration_ns.max(1) as f64;
+        for (pid, row) in &mut rows {
+            row.blocked_share = ledger.by_pid.get(pid).map(|time_ns| *time_ns as f64 / length);
         }
     }
     for row in rows.values_mut().filter(|row| row.user.is_none()) {

@@ -100,7 +100,17 @@ impl LedgerTally {
             censored_waits: self.censored.count,
             classes,
             processes: self.listed(names),
+            by_pid: self.by_pid(),
         })
+    }
+
+    fn by_pid(&self) -> BTreeMap<u32, u64> {
+        let mut sums = BTreeMap::new();
+        for ((pid, _), account) in self.processes.iter() {
+            let own: &mut u64 = sums.entry(*pid).or_default();
+            *own = own.saturating_add(account.total_ns());
+        }
+        sums
     }
 
     fn class(&self, class: WaitClass, sum: &Measure, blocked_ns: u64, names: &Names) -> ClassRow {
