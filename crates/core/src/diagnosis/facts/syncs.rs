@@ -24,18 +24,39 @@ const SYNCHRONOUS: &str = "find what makes each write a sync: O_SYNC or O_DSYNC 
 pub struct ProgramSyncs<'a> {
     /// Its waits for them.
     pub waited: Waited<'a>,
-    /// Its calls, for the files that it syncs; `None` if calls are not in the data.
+    /// Its calls; `None` if calls are not in the data.
     pub calls: Option<u64>,
-    /// Bytes that it wrote to these files; `None` likewise.
-    pub bytes: Option<u64>,
-    /// Its writes to these files; `None` likewise.
-    pub writes: Option<u64>,
+    /// Those for files most of which it syncs, and what it wrote to them; `None` likewise.
+    pub written: Option<SyncedWrites>,
     /// Time of these calls from entry to return, nanoseconds; `None` if not all were timed.
     pub timed_ns: Option<u64>,
     /// Whether its writes themselves are synchronous, and it calls no sync.
     pub by_writes: bool,
     /// Whether all of these are only of the part of the watch in which calls were counted.
     pub is_partial: bool,
+}
+
+/// Syncs of some files, and the writes before them.
+#[derive(Clone, Copy, Debug)]
+pub struct SyncedWrites {
+    syncs: u64,
+    writes: u64,
+    bytes: u64,
+}
+
+impl SyncedWrites {
+    /// Of `rows`, each of whose writes counts as a sync if they sync `by_writes`; `None` without
+    /// any.
+    fn of<'a>(rows: impl Iterator<Item = &'a ActivityRow>, by_writes: bool) -> Option<Self> {
+        let mut sums = SyncedWrites { syncs: 0, writes: 0, bytes: 0 };
+        for counts in rows.map(|row| &row.counts) {
+            let syncs = if by_writes { counts.writes } else { counts.fsyncs };
+            sums.syncs = sums.syncs.saturating_add(syncs);
+            sums.writes = sums.writes.saturating_add(counts.writes);
+            sums.bytes = sums.bytes.saturating_add(counts.write_bytes);
+        }
+        (sums.syncs > 0).then_some(sums)
+    }
 }
 
 impl ProgramSyncs<'_> {
@@ -56,12 +77,12 @@ impl ProgramSyncs<'_> {
 
     /// Returns the bytes per sync.
     pub fn bytes_each(&self) -> Option<f64> {
-        Some(self.bytes? as f64 / self.calls?.max(1) as f64)
+        self.written.map(|sums| sums.bytes as f64 / sums.syncs as f64)
     }
 
     /// Returns the writes per sync.
     pub fn writes_each(&self) -> Option<f64> {
-        Some(self.writes? as f64 / self.calls?.max(1) as f64)
+        self.written.map(|sums| sums.writes as f64 / sums.syncs as f64)
     }
 
     /// Returns the time of its syncs, nanoseconds, without a single wait that is longer than all
@@ -86,9 +107,9 @@ impl ProgramSyncs<'_> {
     /// timed, else the time that it was blocked.
     pub fn mean_ns(&self) -> f64 {
         let event_ns = self.waited.time_ns - self.usual_ns();
-        let timed_ns = self.timed_ns.filter(|_| !self.is_partial);
-        let usual_ns = timed_ns.map_or(self.usual_ns(), |timed| timed.saturating_sub(event_ns));
-        usual_ns.max(self.usual_ns()) as f64 / self.count().max(1) as f64
+        let timed_ns = self.timed_ns.filter(|timed_ns| !self.is_partial && *timed_ns > event_ns);
+        let usual_ns = timed_ns.map_or(self.usual_ns(), |timed_ns| timed_ns - event_ns);
+        usual_ns as f64 / self.count().max(1) as f64
     }
 }
 
@@ -114,44 +135,40 @@ impl<'a> Facts<'a> {
         let rows = self.summary().activity.iter().flat_map(|activity| &activity.rows);
         let own: Vec<&ActivityRow> =
             rows.filter(|row| row.process.as_deref() == process && process.is_some()).collect();
-        // A pattern of files most of which are not synced says nothing of those that are.
-        let is_theirs = |row: &ActivityRow| {
-            row.counts.fsyncs > 0 && row.counts.fsyncs.saturating_mul(2) >= row.files.unwrap_or(1)
-        };
-        let is_synced = |row: &ActivityRow| {
-            let mut same = own.iter().filter(|other| other.file == row.file && row.file.is_some());
-            same.any(|other| is_theirs(other))
-        };
-        let synced: Vec<&&ActivityRow> = own.iter().filter(|row| is_synced(row)).collect();
-        let sum = |rows: &[&&ActivityRow], of: fn(&ActivityRow) -> u64| {
-            rows.iter().map(|row| of(row)).fold(0_u64, u64::saturating_add)
-        };
-        let syncs = sum(&synced, |row| row.counts.fsyncs);
         // If only writes themselves sync (O_SYNC, O_DSYNC), each write of the file counts as a
         // sync.
         let explicit =
             waited.groups.iter().filter(|group| !self.is_call(group.syscall, super::calls::WRITE));
         let explicit_ns: u64 =
             explicit.map(|explicit| explicit.time_ns).fold(0, u64::saturating_add);
-        let file = first.and_then(|first| first.file.as_deref());
-        let written: Vec<&&ActivityRow> =
-            own.iter().filter(|row| row.file.as_deref() == file && file.is_some()).collect();
-        let writes = |rows: &[&&ActivityRow]| sum(rows, |row| row.counts.writes);
-        let bytes = |rows: &[&&ActivityRow]| Some(sum(rows, |row| row.counts.write_bytes));
-        let own_writes = writes(&written);
         let by_writes = explicit_ns * 2 < waited.time_ns;
-        let (calls, bytes, writes) = match by_writes {
-            false if syncs > 0 => (Some(syncs), bytes(&synced), Some(writes(&synced))),
-            true if own_writes > 0 => (Some(own_writes), bytes(&written), Some(own_writes)),
-            _ => (None, None, None),
+        let file = first.and_then(|first| first.file.as_deref());
+        let is_written = |row: &&&ActivityRow| row.file.as_deref() == file && file.is_some();
+        // A pattern of files most of which are not synced says nothing of those that are.
+        let is_theirs = |row: &ActivityRow| {
+            row.counts.fsyncs > 0 && row.counts.fsyncs.saturating_mul(2) >= row.files.unwrap_or(1)
+        };
+        let is_synced = |row: &&&ActivityRow| {
+            let mut same = own.iter().filter(|other| other.file == row.file && row.file.is_some());
+            same.any(|other| is_theirs(other))
+        };
+        let rows = own.iter();
+        let written = match by_writes {
+            true => SyncedWrites::of(rows.filter(is_written).copied(), true),
+            false => SyncedWrites::of(rows.filter(is_synced).copied(), false),
+        };
+        let syncs = || own.iter().map(|row| row.counts.fsyncs).fold(0, u64::saturating_add);
+        let calls = match by_writes {
+            true => written.map(|sums| sums.syncs),
+            false => Some(syncs()).filter(|syncs| *syncs > 0),
         };
         let environment = &self.summary().environment;
-        let is_timed = environment.thinning.iter().all(|level| level.call_times)
-            && synced.iter().all(|row| row.counts.timed_calls >= row.counts.calls());
-        let timed_ns = (calls == Some(syncs) && syncs > 0 && is_timed)
-            .then(|| sum(&synced, |row| row.counts.fsync_ns));
+        let are_timed = environment.thinning.iter().all(|level| level.call_times)
+            && own.iter().all(|row| row.counts.timed_calls >= row.counts.calls());
+        let timed_ns = (!by_writes && calls.is_some() && are_timed)
+            .then(|| own.iter().map(|row| row.counts.fsync_ns).fold(0, u64::saturating_add));
         let is_partial = environment.lacks_calls();
-        ProgramSyncs { waited, calls, bytes, writes, timed_ns, by_writes, is_partial }
+        ProgramSyncs { waited, calls, written, timed_ns, by_writes, is_partial }
     }
 
     /// Returns the number of files that a program syncs although it wrote nothing to them, as a

@@ -62,18 +62,19 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let device =
         device.ok_or(Missing("the device that fsync waits for is not in the data".to_owned()))?;
     let all = on_device(device, &syncs);
-    let bytes = syncs.bytes_each().unwrap_or(all);
+    let bytes = syncs.bytes_each();
+    let is_large = bytes.unwrap_or(all) > BYTES_PER_SYNC;
     // A database's files are written in large pieces, each synced, for reasons of its own.
     let is_each = role(&subject).is_none()
         && syncs.writes_each().is_some_and(|it| (0.5..=EACH_WRITE).contains(&it));
-    clear_if(bytes > BYTES_PER_SYNC && !is_each)?;
+    clear_if(is_large && !is_each)?;
     // Includes others' data, which may be what takes the time.
     let sure = match all > BYTES_PER_SYNC && !is_each {
         false => Confidence::Certain,
         true if syncs.mean_ns() < OTHERS_NS => Confidence::Likely,
         true => Confidence::Possible,
     };
-    Ok(finding(facts, device, &syncs, bytes).sure(sure).into())
+    Ok(finding(facts, device, &syncs, is_large).sure(sure).into())
 }
 
 /// Whether a program's syncs block enough, and often or long enough, to matter.
@@ -122,11 +123,35 @@ fn on_device(device: &DeviceSummary, syncs: &ProgramSyncs<'_>) -> f64 {
     facts::of(device, Direction::Write).bytes as f64 / known.max(1) as f64
 }
 
+/// Returns the sentence of syncs, of which so many are of files that were not written.
+fn sentence(
+    facts: &Facts<'_>,
+    syncs: &ProgramSyncs<'_>,
+    is_large: bool,
+    unwritten: Option<u64>,
+) -> String {
+    let subject = syncs.subject();
+    let (who, each) = (words::who(&subject), words::time(syncs.mean_ns()));
+    if let Some(files) = unwritten {
+        let files = words::count(files);
+        return format!("{who} syncs {files} files one by one that it has not written, {each} each");
+    }
+    let how = match is_large {
+        true => "syncs after every write",
+        false => "syncs small writes one by one",
+    };
+    let of_file = of_file(&subject);
+    let rate = words::number(syncs.count() as f64 / facts.seconds());
+    let bytes = syncs.bytes_each().map(|bytes| format!("{} and ", words::bytes(bytes)));
+    let bytes = bytes.unwrap_or_default();
+    format!("{who} {how}{of_file}: {rate} syncs per second, {bytes}{each} each")
+}
+
 fn finding(
     facts: &Facts<'_>,
     device: &DeviceSummary,
     syncs: &ProgramSyncs<'_>,
-    bytes: f64,
+    is_large: bool,
 ) -> Finding {
     let subject = syncs.subject();
     let of_files = subject.clone();
@@ -134,29 +159,10 @@ fn finding(
     let usual_ns = usual_ns(syncs, Some(device)) as u64;
     let each_ns = syncs.mean_ns();
     let rate = syncs.count() as f64 / facts.seconds();
-    let how = match bytes > BYTES_PER_SYNC {
-        true => "syncs after every write",
-        false => "syncs small writes one by one",
-    };
-    let sentence = format!(
-        "{} {how}{}: {} syncs per second, {} and {} each",
-        words::who(&subject),
-        of_file(&subject),
-        words::number(rate),
-        words::bytes(bytes),
-        words::time(each_ns),
-    );
+    let bytes = syncs.bytes_each();
     let unwritten = facts.unwritten(syncs);
-    let sentence = match unwritten {
-        Some(files) => format!(
-            "{} syncs {} files one by one that it has not written, {} each",
-            words::who(&subject),
-            words::count(files),
-            words::time(each_ns),
-        ),
-        None => sentence,
-    };
-    let general = match bytes > BYTES_PER_SYNC {
+    let sentence = sentence(facts, syncs, is_large, unwritten);
+    let general = match is_large {
         true => LARGE,
         false if syncs.are_of_growth(facts) => GROWING,
         false => SYNCED,
@@ -165,13 +171,17 @@ fn finding(
     // A database has to commit, in groups if it can: if a sync is not slow, nothing is wrong.
     let is_log = role(&subject) == Some(FileRole::WriteAheadLog);
     let is_well = each_ns < FELT_NS || is_log && each_ns < SLOW_SYNC_NS;
-    Finding::of_blocked(facts, usual_ns, sentence)
+    let mut found = Finding::of_blocked(facts, usual_ns, sentence)
         .claiming(Claims::of_waits(&syncs.waited).limited_to(usual_ns))
         .about(subject)
         .at_most(if is_well { Severity::Info } else { Severity::Critical })
         .shown("syncs", rate, "1/s", format!("iowhy files{flags}"))
-        .shown("mean sync time", each_ns, "ns", format!("iowhy waits{flags}"))
-        .shown("bytes written per sync", bytes, "bytes", format!("iowhy files{flags}"))
+        .shown("mean sync time", each_ns, "ns", format!("iowhy waits{flags}"));
+    if let Some(bytes) = bytes {
+        let command = format!("iowhy files{flags}");
+        found = found.shown("bytes written per sync", bytes, "bytes", command);
+    }
+    found
         .shown(
             "bytes written to the device per sync",
             on_device(device, syncs),
