@@ -90,7 +90,8 @@ impl DirectionTally {
     /// Returns the ratio between them.
     fn correct(&mut self, exact: &ExactCount, beyond: &DirectionTally) -> Calibration {
         let recorded = (self.requests.saturating_sub(beyond.requests), self.bytes);
-        let found = Calibration::new(recorded, (exact.requests, exact.bytes));
+        let found = Calibration::new(recorded, (exact.requests, exact.bytes))
+            .of_times(self.waits, (exact.timed, exact.latency_ns));
         self.merges = found.count(self.merges);
         self.requeues = found.count(self.requeues);
         self.sequential.requests = found.count(self.sequential.requests);
@@ -351,13 +352,12 @@ impl DeviceTotals {
         sequential.bytes = sequential.bytes.saturating_add(found.bytes);
     }
 
-    /// Takes the kernel's exact counts of this device, where requests were thinned. Returns the
-    /// ratios between them and what was recorded.
+    /// Takes the kernel's exact counts of this device in a watch in which requests were sampled.
+    /// Returns the ratios between them and what was recorded.
     pub fn correct(&mut self, exact: &[ExactCount]) -> ByDirection<Calibration> {
         let mut found = ByDirection::default();
-        if !self.is_thinned {
-            return found;
-        }
+        // Of a slow device each recorded request may stand for itself alone.
+        self.is_thinned = true;
         let own =
             exact.iter().filter(|count| (count.major, count.minor) == (self.major, self.minor));
         let mut sums = ByDirection::<Option<ExactCount>>::default();

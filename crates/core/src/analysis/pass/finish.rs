@@ -82,16 +82,14 @@ impl Summarizer {
     /// Takes the kernel's exact counts instead of estimates, where requests were thinned.
     fn correct(&mut self, environment: &Environment) -> Calibrations {
         // They are of all requests, whatever a filter left out.
-        if environment.hides_others() {
+        if environment.hides_others() || !environment.is_sampled() {
             return Calibrations::default();
         }
         let exact = &environment.exact_counts;
         let ratios: Vec<_> = self.devices.iter_mut().map(|device| device.correct(exact)).collect();
         self.charged.calibrate(&ratios);
-        if environment.is_sampled() {
-            self.requests =
-                self.devices.iter().map(DeviceTotals::requests).fold(0, u64::saturating_add);
-        }
+        self.requests =
+            self.devices.iter().map(DeviceTotals::requests).fold(0, u64::saturating_add);
         self.devices.iter().map(|device| device.name).zip(ratios).collect()
     }
 

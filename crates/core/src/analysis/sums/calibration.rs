@@ -33,6 +33,22 @@ impl Calibration {
         Calibration { count, bytes: ratio(counted.1, recorded.1, 1.0), time: count }
     }
 
+    /// The same, where numbers of requests and their time are known of what was recorded and of all
+    /// that was counted: slow requests are recorded more often than others, so that time is not as
+    /// the number.
+    pub fn of_times(self, recorded: (u64, u64), counted: (u64, u64)) -> Calibration {
+        if recorded.0 == 0 || counted.0 == 0 {
+            return self;
+        }
+        let mean = |(count, ns): (u64, u64)| ns as f64 / count as f64;
+        let (recorded, counted) = (mean(recorded), mean(counted));
+        let is_known = recorded > 0.0 && counted > 0.0;
+        Calibration {
+            time: if is_known { self.count * counted / recorded } else { self.time },
+            ..self
+        }
+    }
+
     /// The ratios of a whole to the part of it that is known.
     pub fn between(part: &Measure, whole: &Measure) -> Calibration {
         let count = ratio(whole.count, part.count, 1.0);
@@ -84,6 +100,14 @@ mod tests {
         let mut sum = Measure { count: 25, bytes: 2000, time_ns: 30, longest_ns: 9 };
         calibration.apply(&mut sum);
         assert_eq!(sum, Measure { count: 50, bytes: 4100, time_ns: 60, longest_ns: 9 });
+    }
+
+    #[test]
+    fn time_is_scaled_by_the_means() {
+        let counts = Calibration::new((50, 0), (100, 0));
+        assert_eq!(counts.of_times((40, 800), (100, 1000)).ratios().2, 1.0);
+        assert_eq!(counts.of_times((0, 0), (100, 1000)).ratios().2, 2.0);
+        assert_eq!(counts.of_times((40, 800), (100, 0)).ratios().2, 2.0);
     }
 
     #[test]
