@@ -3,6 +3,7 @@
 //! What does not belong here: times within a recording (`iowhy_core::model::clock`).
 
 use crate::incidents::record::local_time;
+use iowhy_capture::host::time_zone;
 use jiff::civil::{DateTime, Time};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan, Zoned};
@@ -15,14 +16,14 @@ pub struct LocalTime(pub i64);
 impl LocalTime {
     /// Parses a time; a time of day is the latest one that is not in the future.
     pub fn parse(text: &str) -> Option<LocalTime> {
-        LocalTime::parse_from(text, &Zoned::now())
+        LocalTime::parse_from(text, &now())
     }
 
     /// Parses a time of day or a day: as [`LocalTime::parse`], or the midnight of `today`,
     /// `yesterday` or a date.
     pub fn parse_day(text: &str) -> Option<LocalTime> {
         let midnight = |days: i64| {
-            let day = Zoned::now().checked_sub(days.days()).ok()?.start_of_day().ok()?;
+            let day = now().checked_sub(days.days()).ok()?.start_of_day().ok()?;
             Some(LocalTime::of_seconds(day.timestamp().as_second()))
         };
         match text.trim() {
@@ -58,9 +59,17 @@ impl LocalTime {
 
 impl fmt::Display for LocalTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let zone = TimeZone::try_system().unwrap_or(TimeZone::UTC);
+        let zone = local_zone();
         f.write_str(&local_time(self.0, &zone))
     }
+}
+
+fn local_zone() -> TimeZone {
+    time_zone::local().unwrap_or(TimeZone::UTC)
+}
+
+fn now() -> Zoned {
+    Timestamp::now().to_zoned(local_zone())
 }
 
 #[cfg(test)]

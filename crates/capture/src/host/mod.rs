@@ -13,6 +13,7 @@ pub mod mounts;
 pub mod own;
 pub mod process;
 pub mod system;
+pub mod time_zone;
 pub mod transport;
 pub mod users;
 pub mod work;

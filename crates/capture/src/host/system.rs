@@ -73,7 +73,7 @@ fn host_name(kernel: String) -> String {
 
 /// Offset of local time from UTC now, seconds; `None` where the system names no time zone.
 fn utc_offset_s() -> Option<i32> {
-    let zone = jiff::tz::TimeZone::try_system().ok()?;
+    let zone = super::time_zone::local()?;
     Some(zone.to_offset(jiff::Timestamp::now()).seconds())
 }
 

@@ -1,0 +1,80 @@
+//! The machine's time zone. A caller's `TZ` may name a file: iowhy with file capabilities may read
+//! any, so only names of the system's own zones and rules in POSIX's form are taken from it, and
+//! nothing but a file of bounded size is read.
+//!
+//! What does not belong here: showing times (see `iowhy_core::model::clock`).
+
+use iowhy_fs::read;
+use jiff::tz::TimeZone;
+use std::path::{Path, PathBuf};
+
+/// The zone of a machine whose administrator chose one.
+const OF_MACHINE: &str = "/etc/localtime";
+/// The directory of the system's zones.
+const ZONES: &str = "/usr/share/zoneinfo";
+/// The largest file of a zone, bytes: the largest ones have 4 KiB.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// Returns the local time zone; `None` where the system names none.
+pub fn local() -> Option<TimeZone> {
+    from_variable(std::env::var("TZ").ok().as_deref())
+}
+
+/// Returns the zone that the variable `TZ` names, or that of the machine without one.
+fn from_variable(variable: Option<&str>) -> Option<TimeZone> {
+    let name = variable.map(|text| text.strip_prefix(':').unwrap_or(text));
+    let Some(name) = name.filter(|name| !name.is_empty()) else {
+        return from_file(Path::new(OF_MACHINE));
+    };
+    let of_system = is_zone(name).then(|| Path::new(ZONES).join(name));
+    of_system.and_then(|path: PathBuf| from_file(&path)).or_else(|| TimeZone::posix(name).ok())
+}
+
+/// Whether it can be the name of a zone, such as `Europe/Berlin`: a path below a directory.
+fn is_zone(name: &str) -> bool {
+    let is_part = |part: &str| {
+        let is_usual = |byte: u8| byte.is_ascii_alphanumeric() || b"_-+".contains(&byte);
+        !part.is_empty() && part.bytes().all(is_usual)
+    };
+    name.split('/').all(is_part)
+}
+
+fn from_file(path: &Path) -> Option<TimeZone> {
+    let rules = read::bytes(path, MOST_BYTES).ok()?;
+    TimeZone::tzif("local", &rules).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jiff::Timestamp;
+
+    /// Seconds from UTC in winter.
+    fn offset(variable: &str) -> Option<i32> {
+        let winter = Timestamp::from_second(1_764_000_000).unwrap();
+        from_variable(Some(variable)).map(|zone| zone.to_offset(winter).seconds())
+    }
+
+    #[test]
+    fn rules_and_names_are_taken_and_files_are_not() {
+        assert_eq!(offset("CET-1CEST,M3.5.0,M10.5.0/3"), Some(3600));
+        assert_eq!(offset("UTC0"), Some(0));
+        let folder = tempfile::tempdir().unwrap();
+        let of_others = folder.path().join("zone");
+        std::fs::write(&of_others, "TZif").unwrap();
+        let path = of_others.to_str().unwrap();
+        for named in [path, &format!(":{path}"), "../../../etc/passwd", "/dev/zero", "./UTC"] {
+            assert_eq!(offset(named), None, "{named}");
+        }
+    }
+
+    #[test]
+    fn zones_of_the_system_are_found_where_it_has_them() {
+        if !Path::new(ZONES).join("Asia/Tokyo").exists() {
+            println!("skipped: no {ZONES} here");
+            return;
+        }
+        assert_eq!(offset("Asia/Tokyo"), Some(9 * 3600));
+        assert_eq!(offset(":Asia/Tokyo"), Some(9 * 3600));
+    }
+}
