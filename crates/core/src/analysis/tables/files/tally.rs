@@ -17,12 +17,17 @@ const MANY: usize = 8;
 /// Maximum number of files that are distinguished in a pattern; beyond it, the count is a lower
 /// bound.
 const MOST_FILES: usize = 1 << 18;
+/// The longest path of which a pattern is made, bytes: the kernel has none that is longer.
+const LONGEST_PATH: usize = 4096;
+/// Number of files whose patterns are remembered: each has many rows.
+const MOST_PATTERNS: usize = 1024;
 
 /// Sums file activity.
 #[derive(Clone, Debug, Default)]
 pub struct ActivityTally {
     rows: FxHashMap<FileTallyKey, FoldedFiles>,
     files: FxHashSet<(u32, Name)>,
+    patterns: FxHashMap<Name, Box<str>>,
     total: Counts,
     others: OtherFiles,
     begun: bool,
@@ -99,13 +104,25 @@ impl FoldedFiles {
 }
 
 impl ActivityTally {
+    /// Returns the pattern of a file.
+    fn pattern(&mut self, file: Name, names: &Names) -> Box<str> {
+        if self.patterns.len() >= MOST_PATTERNS && !self.patterns.contains_key(&file) {
+            self.patterns.clear();
+        }
+        let known = self.patterns.entry(file).or_insert_with(|| {
+            let path = names.get(file);
+            let path = path.get(..path.floor_char_boundary(LONGEST_PATH)).unwrap_or(path);
+            path_patterns::without_numbers(path).into_boxed_str()
+        });
+        known.clone()
+    }
+
     /// Adds a row.
     pub fn add(&mut self, row: &FileActivity, names: &Names) {
         self.begun = true;
         let counts = row.counts();
         self.total.add(&counts);
-        let path = row.file.map_or("", |file| names.get(file));
-        let pattern = path_patterns::without_numbers(path).into_boxed_str();
+        let pattern = row.file.map(|file| self.pattern(file, names)).unwrap_or_default();
         let key = FileTallyKey { pid: row.pid, process: row.process, pattern };
         let one = row.files == Some(1);
         let is_new = one
