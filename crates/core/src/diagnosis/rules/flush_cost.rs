@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::analysis::summary::StageTime;
+use crate::analysis::summary::patterns::WaitGroup;
 use crate::diagnosis::programs::{self, Topic};
 use facts::syncs::{ProgramSyncs, advice, of_file};
 
@@ -13,6 +14,9 @@ const SLOW_NS: f64 = 2_000_000.0;
 const TIMES_WRITE: f64 = 4.0;
 /// The least number of flushes to judge.
 const LEAST: u64 = 5;
+/// The share of the watch in which a device flushes from which its other requests wait for that.
+/// Chosen.
+const BUSY: f64 = 0.5;
 /// The least flushes of the kernel's own per write if each write ends with one. Chosen: the last
 /// one may be open.
 const EACH_WRITE: f64 = 0.8;
@@ -87,11 +91,27 @@ fn syncs<'a>(facts: &Facts<'a>, name: &str, flush: &StageTime) -> (Vec<ProgramSy
     (syncs, time_ns)
 }
 
+/// Returns the waits for the device beside syncs, and the part of them that is behind its flushes,
+/// nanoseconds: it does nothing else meanwhile.
+fn behind<'a>(
+    facts: &Facts<'a>,
+    device: &DeviceSummary,
+    flush: &StageTime,
+) -> (facts::Waited<'a>, u64) {
+    let busy = flush.sum_ns as f64 / facts.duration_ns().max(1) as f64;
+    let is_other = |group: &WaitGroup| group.device.as_ref() == Some(&device.device);
+    let is_behind = busy >= BUSY && !are_flushed(facts, device);
+    let others = facts.waits(|group| is_behind && is_other(group) && !facts.is_sync(group));
+    let time_ns = others.time_ns as f64 * busy.min(1.0);
+    (others, time_ns as u64)
+}
+
 fn finding(facts: &Facts<'_>, device: &DeviceSummary, flush: StageTime, median: f64) -> Finding {
     let name = &device.device;
     let (syncs, waited_ns) = syncs(facts, name, &flush);
     let direct = if syncs.is_empty() { flushed(facts, device) } else { facts::Waited::default() };
-    let waited_ns = waited_ns.max(direct.time_ns.min(flush.sum_ns));
+    let (others, behind_ns) = behind(facts, device, &flush);
+    let waited_ns = waited_ns.max(direct.time_ns.min(flush.sum_ns)).saturating_add(behind_ns);
     let mut subject = match syncs.first() {
         Some(first) => first.subject(),
         None => direct.subject(),
@@ -113,7 +133,8 @@ fn finding(facts: &Facts<'_>, device: &DeviceSummary, flush: StageTime, median: 
         words::time(flush.mean_ns),
     );
     let finding = if waited_ns > 0 {
-        let groups = syncs.iter().flat_map(|syncs| &syncs.waited.groups).chain(&direct.groups);
+        let groups = syncs.iter().flat_map(|syncs| &syncs.waited.groups);
+        let groups = groups.chain(&direct.groups).chain(&others.groups);
         let claims = Claims::of_waits(&facts::Waited::from_groups(groups.copied().collect()));
         Finding::of_blocked(facts, waited_ns, sentence).claiming(claims.limited_to(waited_ns))
     } else {
@@ -261,6 +282,28 @@ mod tests {
         assert!(found.fix.contains("innodb_flush_log_at_trx_commit"), "{}", found.fix);
         assert!(found.fix.contains("power-loss protection") && found.fix.contains("Do NOT set"));
         assert!((0.8..0.9).contains(&found.impact), "{found:?}");
+    }
+
+    #[test]
+    fn reads_behind_flushes_are_claimed_with_the_syncs() {
+        let found = |flush_ms: u64| {
+            let mut script = Script::new(10);
+            for index in 0..20 {
+                let at = index * 500 * MS;
+                let flush = script.request("sda", Operation::Flush).by(7, "named").at(at as i64);
+                flush.direct(500, 500, flush_ms * MS).add();
+                script.wait((7, "named"), WaitClass::Fsync, flush_ms * MS, flush_ms * MS, 0);
+                script.waited_on("sda", "/zone.jnl", 74);
+                let read = script.read("sda", 131_072).by(8, "rsync").at((at + MS) as i64);
+                read.direct(500, 500, flush_ms * MS).add();
+                script.wait((8, "rsync"), WaitClass::PageRead, flush_ms * MS, flush_ms * MS, 0);
+                script.waited_on("sda", "/iso", 0);
+            }
+            diagnose(&script.summary()).findings
+        };
+        let findings = found(450);
+        assert_eq!(findings[0].cause, "flush-cost", "{findings:#?}");
+        assert_eq!(findings[0].subject.process.as_deref(), Some("named"));
     }
 
     #[test]

@@ -134,7 +134,9 @@ fn sentence(
     let (who, each) = (words::who(&subject), words::time(syncs.mean_ns()));
     if let Some(files) = unwritten {
         let files = words::count(files);
-        return format!("{who} syncs {files} files one by one that it has not written, {each} each");
+        return format!(
+            "{who} syncs {files} files one by one that it has not written, {each} each"
+        );
     }
     let how = match is_large {
         true => "syncs after every write",

@@ -5,21 +5,22 @@ use super::*;
 use crate::analysis::summary::StageTime;
 use std::collections::BTreeSet;
 
-/// The least ratio of a member's median write to the fastest one's. Chosen: drives of one model
-/// differ by less than two.
+/// The least ratio of a member's median write or read to the fastest one's. Chosen: drives of one
+/// model differ by less than two.
 const SLOWER: f64 = 4.0;
-/// The least median of its writes, nanoseconds. Chosen.
+/// The least median of its writes or reads, nanoseconds. Chosen.
 const SLOW_NS: f64 = 2_000_000.0;
-/// The largest ratio between the writes of members that hold the same. Chosen.
+/// The largest ratio between the numbers of writes of members that hold the same, and of reads that
+/// they share. Chosen.
 const ALIKE: f64 = 1.5;
-/// The least number of writes to judge.
+/// The least number of writes or reads to judge.
 const LEAST: u64 = 20;
 
 rule!(
     "slow-member",
     "slow member of a mirror or a group",
     "A mirrored write is complete when every copy is: a RAID 1 of two devices is as slow as the \
-     slower one. A failing or different drive therefore slows down the whole array or file \
+     slower one. Reads are shared among the members, and each waits for the one that it got. A failing or different drive therefore slows down the whole array or file \
      system, while the others are nearly idle. The same holds for devices that share a load \
      without an array, as those of a storage cluster do.",
     "The members hold different data, or one of them has other work.",
@@ -28,8 +29,12 @@ rule!(
     least: LeastData::for_requests(2 * LEAST),
 );
 
-/// The slowest and the fastest of some devices, with the times of their writes.
-type SlowestAndFastest<'a> = [(&'a DeviceSummary, StageTime); 2];
+/// The slowest and the fastest of some devices, with the times of their requests.
+struct Members<'a> {
+    slow: (&'a DeviceSummary, StageTime),
+    fast: (&'a DeviceSummary, StageTime),
+    direction: Direction,
+}
 
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
@@ -63,39 +68,48 @@ fn arrays(facts: &Facts<'_>) -> Vec<(String, BTreeSet<String>)> {
     arrays
 }
 
-/// Returns the slowest and the fastest member, if they get the same writes and take unlike times.
-fn members<'a>(facts: &Facts<'a>, names: &BTreeSet<String>) -> Option<SlowestAndFastest<'a>> {
-    let rows = facts.devices().iter().filter(|row| names.contains(&row.device));
-    let written = rows.filter_map(|row| {
-        let stage = facts::stage(row, Direction::Write, Interval::D2c)?;
-        (stage.requests >= LEAST).then_some((row, stage))
+/// Returns the slowest and the fastest member, if they get as many writes or reads and take unlike
+/// times.
+fn members<'a>(facts: &Facts<'a>, names: &BTreeSet<String>) -> Option<Members<'a>> {
+    let found = [Direction::Write, Direction::Read].map(|direction| {
+        let rows = facts.devices().iter().filter(|row| names.contains(&row.device));
+        let timed = rows.filter_map(|row| {
+            let stage = facts::stage(row, direction, Interval::D2c)?;
+            (stage.requests >= LEAST).then_some((row, stage))
+        });
+        let mut timed: Vec<(&DeviceSummary, StageTime)> = timed.collect();
+        timed.sort_by_key(|(_, stage)| std::cmp::Reverse(stage.p50_ns));
+        let is_alike = |slow: &StageTime, fast: &StageTime| {
+            let (one, other) = (slow.requests as f64, fast.requests as f64);
+            let is_alike = one <= ALIKE * other && other <= ALIKE * one;
+            is_alike && slow.p50_ns as f64 >= SLOW_NS.max(SLOWER * fast.p50_ns as f64)
+        };
+        let mut pairs = timed.iter().flat_map(|slow| {
+            let others = timed.iter().rev().filter(|fast| is_alike(&slow.1, &fast.1));
+            others.map(|fast| Members { slow: *slow, fast: *fast, direction })
+        });
+        pairs.next()
     });
-    let mut written: Vec<(&DeviceSummary, StageTime)> = written.collect();
-    written.sort_by_key(|(_, stage)| std::cmp::Reverse(stage.p50_ns));
-    let is_copy = |slow: &StageTime, fast: &StageTime| {
-        let (one, other) = (slow.requests as f64, fast.requests as f64);
-        let is_alike = one <= ALIKE * other && other <= ALIKE * one;
-        is_alike && slow.p50_ns as f64 >= SLOW_NS.max(SLOWER * fast.p50_ns as f64)
-    };
-    let mut pairs = written.iter().flat_map(|slow| {
-        let copies = written.iter().rev().filter(|fast| is_copy(&slow.1, &fast.1));
-        copies.map(|fast| [*slow, *fast])
-    });
-    pairs.next()
+    found.into_iter().flatten().max_by_key(|members| members.slow.1.p50_ns)
 }
 
-fn finding(facts: &Facts<'_>, array: &str, [slow, fast]: &SlowestAndFastest<'_>) -> Finding {
-    let name = &slow.0.device;
+fn finding(facts: &Facts<'_>, array: &str, members: &Members<'_>) -> Finding {
+    let Members { slow, fast, direction } = members;
+    let (name, other) = (&slow.0.device, &fast.0.device);
     let waited = facts.waits(|group| group.device.as_ref() == Some(name));
     let subject = Subject { device: Some(name.clone()), ..waited.subject() };
+    // Members of a file system without copies share its reads, too.
+    let (kind, is_what, for_what) = match direction {
+        Direction::Read => ("read", "another member of", "those on it"),
+        _ => ("write", "which holds the same data of", "the slower copy"),
+    };
     let who = match &subject.process {
-        Some(_) => format!("; {} waits for the slower copy", words::who(&subject)),
+        Some(_) => format!("; {} waits for {for_what}", words::who(&subject)),
         None => String::new(),
     };
     let sentence = format!(
-        "{name} takes {} for a write where {}, which holds the same data of {array}, takes {}{who}",
+        "{name} takes {} for a {kind} where {other}, {is_what} {array}, takes {}{who}",
         words::time(slow.1.p50_ns as f64),
-        fast.0.device,
         words::time(fast.1.p50_ns as f64),
     );
     let stages = |name: &str| format!("iowhy stages -d {name}");
@@ -103,17 +117,22 @@ fn finding(facts: &Facts<'_>, array: &str, [slow, fast]: &SlowestAndFastest<'_>)
         .about(subject)
         .sure(Confidence::Certain)
         .upper_bound()
-        .shown("median write (D2C) of the slow one", slow.1.p50_ns as f64, "ns", stages(name))
-        .shown("the same of the fast one", fast.1.p50_ns as f64, "ns", stages(&fast.0.device))
+        .shown(
+            format!("median {kind} (D2C) of the slow one"),
+            slow.1.p50_ns as f64,
+            "ns",
+            stages(name),
+        )
+        .shown("the same of the fast one", fast.1.p50_ns as f64, "ns", stages(other))
         .fix(format!(
             "check {name} (`smartctl -a`, `btrfs device stats`, its link), and replace it while \
-             the array runs (`btrfs replace start`, `mdadm --replace`): until then each write \
-             takes as long as on the slowest member"
+             the array runs (`btrfs replace start`, `mdadm --replace`): until then each write, and \
+             each read that it gets, takes as long as on the slowest member; reads alone keep off \
+             it with `mdadm --write-mostly`, or the file system's read policy"
         ))
         .check(format!(
-            "`iowhy stages -d {name}` and the same of {}: if both take alike under the same \
-             writes, neither is the cause",
-            fast.0.device
+            "`iowhy stages -d {name}` and the same of {other}: if both take alike under the same \
+             requests, neither is the cause"
         ))
 }
 
@@ -155,6 +174,30 @@ mod tests {
         assert_eq!(found.subject.device.as_deref(), Some("sdb"));
         let said = "sdb takes 40.0 ms for a write where sda, which holds the same data of md0";
         assert!(found.sentence.contains(said), "{}", found.sentence);
+    }
+
+    #[test]
+    fn a_member_that_reads_slowly_is_named() {
+        let found = |slow: u64| {
+            let mut script = Script::new(10);
+            let below = vec!["sda".to_owned(), "sdb".to_owned()];
+            let name = "md0".to_owned();
+            script.environment.devices.push(Device { name, below, ..Device::default() });
+            for index in 0..100_u64 {
+                let (device, each) = if index % 2 == 0 { ("sda", MS / 2) } else { ("sdb", slow) };
+                let read = script.read(device, 8192).by(7, "cat").at((index * 90 * MS) as i64);
+                read.direct(500, 500, each).add();
+                script.wait((7, "cat"), WaitClass::PageRead, each, each, 0);
+                script.waited_on(device, "/photos/1.jpg", 0);
+            }
+            let findings = diagnose(&script.summary()).findings;
+            findings.into_iter().find(|finding| finding.cause == "slow-member")
+        };
+        let slow = found(150 * MS).unwrap();
+        let said = "sdb takes 150 ms for a read where sda, another member of md0, takes 500 µs";
+        assert!(slow.sentence.contains(said), "{}", slow.sentence);
+        assert_eq!(slow.subject.process.as_deref(), Some("cat"));
+        assert_eq!(found(MS), None);
     }
 
     #[test]
