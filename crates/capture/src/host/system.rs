@@ -5,6 +5,7 @@ use iowhy_core::model::Environment;
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::LazyLock;
 
 /// Settings of the machine that affect block I/O, under /proc/sys.
 const SETTINGS: &[&str] = &[
@@ -33,9 +34,25 @@ pub fn now_ns() -> u64 {
     nanoseconds(ClockId::Monotonic) as u64
 }
 
+/// A clock; CLOCK_MONOTONIC as the kernel's programs read it, which are in no time namespace. Start
+/// times of processes are in that of their reader.
 fn nanoseconds(clock: ClockId) -> i64 {
+    static OFFSET: LazyLock<i64> = LazyLock::new(|| {
+        let offsets = read_text("/proc/self/timens_offsets").unwrap_or_default();
+        monotonic_offset(&offsets).unwrap_or(0)
+    });
     let time = clock_gettime(clock);
-    time.tv_sec * 1_000_000_000 + time.tv_nsec
+    let offset = if clock == ClockId::Monotonic { *OFFSET } else { 0 };
+    (time.tv_sec * 1_000_000_000 + time.tv_nsec).saturating_sub(offset)
+}
+
+/// Parses by how much CLOCK_MONOTONIC of this time namespace is ahead of the machine's,
+/// nanoseconds.
+fn monotonic_offset(offsets: &str) -> Option<i64> {
+    let line = offsets.lines().find_map(|line| line.strip_prefix("monotonic"))?;
+    let mut numbers = line.split_whitespace();
+    let (seconds, ns): (i64, i64) = (numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?);
+    seconds.checked_mul(1_000_000_000)?.checked_add(ns)
 }
 
 /// The offset from CLOCK_BOOTTIME to CLOCK_MONOTONIC: process start times use the former.
@@ -142,6 +159,18 @@ fn memory_bytes() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_clock_of_a_time_namespace_is_ahead_of_the_kernels() {
+        let offsets = "monotonic         100         5\nboottime          200         0\n";
+        assert_eq!(monotonic_offset(offsets), Some(100_000_000_005));
+        assert_eq!(monotonic_offset("monotonic -7 0"), Some(-7_000_000_000));
+        for odd in
+            ["", "monotonic", "monotonic x 0", "boottime 1 0", "monotonic 9223372036854775807 0"]
+        {
+            assert_eq!(monotonic_offset(odd), None, "{odd}");
+        }
+    }
 
     #[test]
     fn arm_s_machines_are_known_by_their_firmware() {

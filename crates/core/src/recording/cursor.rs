@@ -17,7 +17,7 @@ use parquet::basic::CompressionCodec;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::schema::types::SchemaDescriptor;
 use std::fs::File;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
@@ -42,6 +42,10 @@ impl<E: Into<ErrorCause>> From<E> for Problem {
         Problem::Damaged(error.into())
     }
 }
+
+/// The largest footer, which lists the row groups, bytes: memory for it is ten times as much, and
+/// each table has one open. Eighty million rows of a file that DuckDB wrote are within.
+const MOST_FOOTER: u32 = 2 << 20;
 
 /// Reads one segment from its first row to its last.
 pub(super) struct Cursor {
@@ -92,6 +96,7 @@ impl Cursor {
         if !is_whole(&file)? {
             return Err(ErrorCause::Content("it is not as it was written".to_owned()).into());
         }
+        check_footer(&file)?;
         guarded(|| {
             let bytes = file.metadata()?.len();
             let file = SerializedFileReader::new(file)?;
@@ -172,6 +177,24 @@ fn guarded<T>(work: impl FnOnce() -> Result<T, Problem>) -> Result<T, Problem> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
         Err(ErrorCause::Content("the Parquet library failed on it".to_owned()).into())
     })
+}
+
+/// Refuses a segment whose footer would take too much memory, before it is decoded.
+fn check_footer(mut file: &File) -> Result<(), ErrorCause> {
+    let mut tail = [0; 8];
+    if file.seek(SeekFrom::End(-8)).is_err() || file.read_exact(&mut tail).is_err() {
+        return Err(ErrorCause::Content("it is cut short".to_owned()));
+    }
+    let [a, b, c, d, ..] = tail;
+    let footer = u32::from_le_bytes([a, b, c, d]);
+    if footer > MOST_FOOTER {
+        let why = format!(
+            "its list of row groups has {footer} bytes, of which {MOST_FOOTER} are read; write it \
+             in groups of a million rows"
+        );
+        return Err(ErrorCause::Content(why));
+    }
+    Ok(())
 }
 
 /// Refuses a segment of so many `bytes` that claims more rows than can be in it: time to read it

@@ -153,3 +153,25 @@ fn a_file_cannot_claim_more_rows_than_fit_into_it() {
     let losses: Vec<_> = end.losses.items.iter().map(|loss| &loss.meaning[..]).collect();
     assert!(losses.iter().any(|meaning| meaning.contains("claims 400000 rows")), "{losses:?}");
 }
+
+/// Its memory is ten times its length.
+#[test]
+fn a_list_of_row_groups_has_a_bound() {
+    let (_parent, directory) = place();
+    let mut names = Names::new();
+    let rows = batch(1, &mut RowRandom(5), &mut names);
+    write(&directory, std::slice::from_ref(&rows), &names);
+    let path = directory.join("waits/00000001.parquet");
+    let good = fs::read(&path).unwrap();
+    let losses = |footer: u32| {
+        // Without the mark of iowhy's checksum, as another program writes it.
+        let mut forged = [&good[..4], b"another ", &good[12..]].concat();
+        let at = forged.len() - 8;
+        forged[at..at + 4].copy_from_slice(&footer.to_le_bytes());
+        fs::write(&path, forged).unwrap();
+        let items = read(&directory).unwrap().2.losses.items;
+        items.into_iter().map(|loss| loss.meaning).collect::<Vec<_>>().join("; ")
+    };
+    assert!(losses(3 << 20).contains("its list of row groups has 3145728 bytes"));
+    assert!(!losses(1 << 20).contains("its list of row groups"), "{}", losses(1 << 20));
+}
