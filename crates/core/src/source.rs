@@ -169,9 +169,13 @@ impl Batch {
         }
         self.requests = requests;
         self.parts = parts;
+        // Those of a device that is kept whole are of its own requests.
+        let is_whole = |device: &str| {
+            *filter == filter.of_devices() && filter.devices.iter().any(|kept| kept == device)
+        };
         self.samples.retain(|sample| {
             let metric = Metric::find(sample.scope, names.get(sample.metric));
-            !metric.is_some_and(Metric::is_of_all_requests)
+            !metric.is_some_and(Metric::is_of_all_requests) || is_whole(names.get(sample.subject))
         });
         let mut silent = SilentWaits::default();
         self.waits.iter().for_each(|wait| filter.note_silent(wait, names, &mut silent));

@@ -312,6 +312,7 @@ impl StageRows {
         }
         if self.replay.is_empty() {
             notes.push("from requests: bios, plugs and unplugs are only in single events".into());
+            notes.extend(estimates(environment));
             self.requests.finish();
             let figures = self.requests.summary(&name);
             return print(args, &figures, &notes, &environment.losses);
@@ -319,6 +320,18 @@ impl StageRows {
         self.events.finish();
         print(args, &self.events.summary(&name), &notes, &environment.losses)
     }
+}
+
+/// Returns the sentence of a watch in which requests were sampled.
+fn estimates(environment: &Environment) -> Option<String> {
+    let recorded = match environment.requests_one_in() {
+        Some(one_in) => format!("1 of {one_in} requests was recorded"),
+        None => environment.is_sampled().then(|| "a sample of requests was recorded".to_owned())?,
+    };
+    Some(format!(
+        "{recorded} at the fewest: numbers are estimates that are not scaled to the kernel's counts \
+         (`iowhy report` has those); seeks, periods and Q2Q are of the recorded ones"
+    ))
 }
 
 fn follow(

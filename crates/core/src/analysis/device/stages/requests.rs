@@ -49,8 +49,8 @@ impl RequestStages {
         }
         self.unmatched.completions += u64::from(request.status == Status::BegunBefore);
         self.unmatched.open += u64::from(request.status == Status::InFlight);
-        self.count(index, &queued, request);
         let issued = issued(request);
+        self.count(index, &queued, request, issued.is_some());
         let in_flight = request.status == Status::InFlight && issued.is_some();
         self.unmatched.in_flight += u64::from(in_flight);
         if request.status != Status::BegunBefore {
@@ -61,16 +61,18 @@ impl RequestStages {
         }
     }
 
-    /// Adds what the request's own columns tell.
-    fn count(&mut self, index: u32, queued: &RangeEvent, request: &Request) {
+    /// Adds what the request's own columns tell, and the requests that it stands for beside itself,
+    /// whose steps are not known.
+    fn count(&mut self, index: u32, queued: &RangeEvent, request: &Request, is_issued: bool) {
         let Some(device) = self.totals.device(index, queued.device, queued.time_ns) else { return };
         device.first = device.first.min(request.start_ns);
         let times = request.stands_for();
         let (merges, requeues) =
             (u64::from(request.merges) * times, u64::from(request.requeues) * times);
-        device.queued += merges;
+        let is_queued = request.status != Status::BegunBefore;
+        device.queued += merges + (times - 1) * u64::from(is_queued);
         device.merged += merges;
-        device.issued += requeues;
+        device.issued += requeues + (times - 1) * u64::from(is_issued);
         device.requeues += requeues;
         if matches!(request.status, Status::Complete | Status::Error) {
             self.totals.ended(index, &ended(request));
