@@ -520,9 +520,11 @@ impl Finding {
         };
         self.gain = match self.held {
             Some(share) => Some(Gain::new(self.subject.process.as_deref(), share)),
-            None => self
-                .claims
-                .gain(facts, |group| !(facts.is_background(group) || is_at_own_pace(group))),
+            // How a program of maintenance syncs is its own doing.
+            None => self.claims.gain(facts, |group| {
+                let is_background = facts.is_background(group) && !facts.is_sync(group);
+                !(is_background || is_at_own_pace(group))
+            }),
         };
         let severity = self.by_loss(facts);
         let severity = if self.is_of_device { severity.min(self.by_use(facts)) } else { severity };

@@ -2,7 +2,7 @@
 //! rules suspect and the data refutes.
 
 use super::facts::Facts;
-use super::finding::Finding;
+use super::finding::{Finding, Severity};
 use super::rules;
 use super::words;
 use crate::analysis::summary::DeviceSummary;
@@ -24,7 +24,9 @@ pub(super) fn red_herrings(facts: &Facts<'_>, findings: &[Finding]) -> Vec<Strin
     let refuted = rules::ALL.iter().map(|rule| (rule.refuted)(facts));
     let mut sentences: Vec<String> = refuted.flatten().collect();
     sentences.truncate(MOST);
-    for device in facts.devices() {
+    // Waits of a file system over several devices are for none of them in particular.
+    let is_known = first.subject.device.is_some() || first.severity == Severity::Info;
+    for device in facts.devices().iter().filter(|_| is_known) {
         if is_guilty(&device.device) || sentences.len() == MOST {
             continue;
         }

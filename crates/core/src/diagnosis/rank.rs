@@ -17,6 +17,10 @@ use super::claims::Claims;
 use super::facts::thresholds::MOST;
 use super::finding::{Confidence, Finding, FindingLayer, Severity};
 
+/// The weight of a bottleneck's time: a cause that is likely and explains as much comes before it.
+/// Chosen.
+const UNEXPLAINED: f64 = 0.7;
+
 /// The least share of the time of a bottleneck, or of a device or limit that is used up, that a
 /// likely cause must claim to stand above it. Chosen: who acts on it first gets a third of the time
 /// back.
@@ -153,6 +157,8 @@ fn stands_above(cause: &Finding, finding: &Finding) -> bool {
 /// Returns the time that a finding explains and `explained` does not, by how sure it is.
 fn weight(finding: &Finding, explained: &Claims) -> f64 {
     let trust = match finding.confidence {
+        // That somebody waits is certain, and why is not said.
+        _ if finding.layer == FindingLayer::Bottleneck => UNEXPLAINED,
         Confidence::Certain => 1.0,
         Confidence::Likely => 0.8,
         Confidence::Possible => 0.5,

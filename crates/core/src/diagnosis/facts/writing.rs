@@ -14,6 +14,8 @@ const MOST: f64 = 0.8;
 const MOVED: f64 = 0.5;
 /// The most by which read and written bytes of a copy differ. Chosen.
 const ALIKE: f64 = 0.1;
+/// The least files of a tree that is copied. Chosen: a program's scratch files are few.
+const MANY_FILES: u64 = 10;
 /// The least bytes in which a pattern is seen. Chosen: a hundred pages of 4 KiB.
 const LEAST_BYTES: u64 = 400 << 10;
 
@@ -90,7 +92,9 @@ impl<'a> Facts<'a> {
         let kind = match row.files {
             Some(1) if read >= MOVED * written && self.is_rewritten(row) => Written::Moved,
             // Siblings may be written first and read back; trees are copied.
-            Some(_) if is_tree(row) && (read - written).abs() <= ALIKE * written => Written::Copied,
+            Some(MANY_FILES..) if is_tree(row) && (read - written).abs() <= ALIKE * written => {
+                Written::Copied
+            }
             _ => return None,
         };
         Some(Writing { row, kind })

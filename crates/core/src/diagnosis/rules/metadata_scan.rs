@@ -9,10 +9,16 @@ use facts::thresholds::MOST;
 
 /// The least share of the read time for metadata. A load that reads files stays far below. Chosen.
 const SHARE: f64 = 0.3;
-/// Functions that read a block device itself, mounted or not, and those that verify all of a file
-/// system.
-const NO_LOOKUP: &[&str] =
-    &["blkdev_read_iter", "blkdev_read_folio", "blkdev_readahead", "scrub_*", "btrfs_scrub_dev"];
+/// Functions that read a block device itself, mounted or not, those that verify all of a file
+/// system, and those that look for free space.
+const NO_LOOKUP: &[&str] = &[
+    "blkdev_read_iter",
+    "blkdev_read_folio",
+    "blkdev_readahead",
+    "scrub_*",
+    "btrfs_scrub_dev",
+    "ext4_read_block_bitmap*",
+];
 /// The largest share of lookups beside them. Chosen: a program that begins looks up its own files.
 const LITTLE: f64 = 0.1;
 /// The least metadata reads per second for a scan.

@@ -21,6 +21,13 @@ const RETRIES: &[&str] = &[
     "xfs_blockgc_flush_*",
     "xfs_flush_inodes",
 ];
+/// Functions of ext4 that read the bitmap of a group of blocks, to look for free ones in it.
+const SEARCHES: &[&str] = &[
+    "ext4_read_block_bitmap*",
+    "ext4_wait_block_bitmap",
+    "ext4_mb_prefetch*",
+    "ext4_mb_init_cache",
+];
 /// The largest free share of a nearly full file system: ext4 reserves 5 % and btrfs's manual
 /// advises balance below 10 %.
 const FREE: f64 = 0.10;
@@ -35,7 +42,9 @@ rule!(
     "A file system without free space at hand has to find some before each write: btrfs makes \
      writers wait for a ticket while it flushes and commits to make space for metadata, ext4 \
      discards its preallocations and commits the journal, XFS writes everything back and trims its \
-     preallocations. Writes then take hundreds of milliseconds, long before one fails with ENOSPC.",
+     preallocations. Where free space is in small pieces, ext4 reads the bitmap of one group of \
+     blocks after another until it finds enough, and again after each mount. Writes and syncs then \
+     take hundreds of milliseconds, long before one fails with ENOSPC.",
     "The same waits occur with much free space.",
     place: Memory,
     needs: [Waits],
@@ -44,22 +53,27 @@ rule!(
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
     let stacked = facts.stacked_where(|it| {
-        facts::has_function(&it.functions, TICKETS) || facts::has_function(&it.functions, RETRIES)
+        [TICKETS, RETRIES, SEARCHES].iter().any(|own| facts::has_function(&it.functions, own))
     });
     clear_if(stacked.time_ns == 0)?;
     let subject = stacked.subject();
     let mount = subject.device.as_deref().and_then(|name| fullest(facts, name));
     let free = mount.and_then(free_share);
     let is_btrfs = stacked.time_in(TICKETS) > 0;
+    let is_search = 2 * stacked.time_in(SEARCHES) > stacked.time_ns;
     // btrfs may have space for data and none for metadata, which statfs does not show. Of a file
     // system that is not known the stack alone proves nothing: ext4 writes back before an
     // allocation while much is dirty.
-    clear_if(free.is_none_or(|free| free > FREE) && !is_btrfs)?;
+    clear_if(free.is_none_or(|free| free > FREE) && !is_btrfs && !is_search)?;
     let place = mount.map_or_else(|| "its file system".to_owned(), |mount| mount.path.clone());
     let left =
         free.map_or_else(String::new, |free| format!(", with {} free", words::percent(free)));
+    let search = match is_search {
+        true => ": it reads the bitmap of one group of blocks after another",
+        false => "",
+    };
     let sentence =
-        format!("{} waits until {place} finds space to write{left}", words::who(&subject));
+        format!("{} waits until {place} finds space to write{left}{search}", words::who(&subject));
     let is_full = free.is_some_and(|free| free <= FREE);
     let is_last = free.is_some_and(|free| free <= LAST);
     let mut finding = Finding::of_blocked(facts, stacked.time_ns, sentence)
@@ -72,7 +86,11 @@ fn judge(facts: &Facts<'_>) -> Judged {
         let command = format!("df {}", shell_word(&place));
         finding = finding.shown("free space", free * 100.0, "%", command);
     }
-    let fix = if is_btrfs {
+    let fix = if is_search {
+        "free space in larger pieces (`e2freefrag DEVICE` shows them): remove or move large files, \
+         keep a tenth and more free; leave it mounted, since what was read is forgotten at each \
+         unmount (automounters: a longer timeout)"
+    } else if is_btrfs {
         "`btrfs filesystem usage MOUNTPOINT`: if the device is fully allocated, compact nearly \
          empty block groups (`btrfs balance start -dusage=10 MOUNTPOINT`), delete snapshots and \
          large files; keep some gigabytes unallocated"
