@@ -259,7 +259,16 @@ const BULK: &[(&str, &str)] = &[
     ("borg", OF_BACKUPS),
     ("restic", OF_BACKUPS),
     ("kopia", OF_BACKUPS),
+    ("convert", OF_PICTURES),
+    ("convert-im6.q16", OF_PICTURES),
+    ("mogrify", OF_PICTURES),
+    ("magick", OF_PICTURES),
+    ("montage", OF_PICTURES),
 ];
+const OF_PICTURES: &str = "ImageMagick keeps pixels beyond its limits in files: raise the memory \
+                           and map limits in policy.xml (`identify -list resource`; `-limit \
+                           memory 2GiB -limit map 4GiB`), or lead MAGICK_TEMPORARY_PATH to a fast \
+                           disk";
 const OF_BACKUPS: &str = "a backup reads files again in whole if its cache was lost (keep its \
                           directory), or if their change time or inode has changed (chown -R, a \
                           restore, another mount): find what changes it. Leaving it out of the \

@@ -132,7 +132,9 @@ mod tests {
             let (read_bytes, write_bytes) = (*read_bytes, *write_bytes);
             let counts =
                 Counts { reads: 1, writes: 1, read_bytes, write_bytes, ..Counts::default() };
-            script.did((7, "imap"), file, counts).files = Some(1);
+            let of_tree = if file.contains("few") { 4 } else { 50 };
+            let files = if file.ends_with("/**") { of_tree } else { 1 };
+            script.did((7, "imap"), file, counts).files = Some(files);
             for place in 0..20 {
                 let write = script.write("sda", MIB).by(7, "imap").at((place * 1000) as i64);
                 write.file_at(file, place * stride * MIB).add();
@@ -158,5 +160,6 @@ mod tests {
         let beside = [("/mail/inbox", 60 * MIB, 60 * MIB), ("/mail/other", 0, 20 * MIB)];
         assert_eq!(written(&beside), None, "three quarters of what it writes");
         assert_eq!(written(&[("/srv/layers/**", 60 * MIB, 61 * MIB)]), Some(Written::Copied));
+        assert_eq!(written(&[("/tmp/few/**", 60 * MIB, 61 * MIB)]), None, "scratch files");
     }
 }

@@ -106,7 +106,9 @@ pub(super) const ALL: &[KnownProgram] = &[
             once per second, and a crash then loses up to about a second of writes",
         Snapshot: "Redis: take snapshots on a replica, at quiet times (save), or on a different \
             device from the append-only file. no-appendfsync-on-rewrite yes avoids the stall; a \
-            crash during a rewrite then loses up to 30 s of writes",
+            crash during a rewrite then loses up to 30 s of writes. A replica that writes \
+            temp-N.N.rdb receives a full copy from its primary: keep the link, raise \
+            repl-backlog-size there so that a short break needs none, and see repl-diskless-load",
     },
     program! {
         "MongoDB": ["mongod"],
@@ -138,6 +140,21 @@ pub(super) const ALL: &[KnownProgram] = &[
         Checkpoint: "SQLite: keep read transactions short, since one that stays open keeps the \
             write-ahead log from being reset; checkpoint at quiet times (`PRAGMA \
             wal_checkpoint(TRUNCATE)`), and limit the log (`PRAGMA journal_size_limit`)",
+    },
+    program! {
+        "Firebird": ["firebird", "fb_inet_server", "fbserver"],
+        paths: [Data "*.fdb"];
+        Sync: "Firebird: with forced writes (`gstat -h` shows \"force write\") each page is \
+            written synchronously: change several rows in one transaction; `gfix -write async` \
+            risks the whole database in a crash, so use a faster device instead",
+    },
+    program! {
+        "HSQLDB": ["hsqldb*"],
+        paths: [Snapshot "*.script.new"];
+        Snapshot: "HSQLDB: a checkpoint writes all in-memory tables anew while every session \
+            waits, each time that the log reaches hsqldb.log_size: raise it (`SET FILES LOG SIZE \
+            200`), use CACHED tables for large ones",
+        Checkpoint: "HSQLDB: raise hsqldb.log_size, use CACHED tables for large ones",
     },
     program! {
         "OpenLDAP": ["slapd"],

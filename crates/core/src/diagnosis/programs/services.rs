@@ -125,6 +125,13 @@ pub(super) const ALL: &[KnownProgram] = &[
             qemu's -drive, show which it is)",
     },
     program! {
+        "NSQ": ["nsqd"],
+        paths: [WriteAheadLog ".diskqueue."];
+        Sync: "NSQ: keep more messages in memory (`--mem-queue-size`, whose messages a crash \
+            loses), sync less often (`--sync-every`, 2500 by default, `--sync-timeout`), or put \
+            `--data-path` on a device with power-loss protection",
+    },
+    program! {
         "memcached": ["memcached", "mc-worker", "mc-ext*"];
         Reads: "memcached: let more threads read its external storage (`-o ext_threads=8`), or \
             keep more items in memory (`-m`)",

@@ -1,7 +1,7 @@
 //! Threads wait for a journal commit.
 
 use super::*;
-use crate::analysis::summary::{ProcessRow, UsedRow};
+use crate::analysis::summary::{ActivityRow, ProcessRow, UsedRow};
 use crate::diagnosis::programs::{self, Topic};
 use facts::Waited;
 use facts::calls::{SYNC_ALL, SYNC_FILE};
@@ -44,7 +44,10 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let syncs = facts.waits(|group| OF_JOURNAL.contains(&group.class) && is_sync(group.syscall));
     let longest = Subject { file: None, ..all.subject() };
     let kind = JournalKind::new(facts, longest.device.as_deref());
-    let filler = filler(facts, &longest);
+    let filler = match filler(facts, &longest) {
+        Filler::Unknown => writer_beside(facts, &all.subject()).unwrap_or(Filler::Unknown),
+        known => known,
+    };
     let syncing = syncing_beside(facts, &others, &syncs).filter(|syncing| {
         // An fsync of btrfs writes its own log, and commits no transaction.
         kind != Some(JournalKind::Btrfs) && !filler.is_other_than(syncing)
@@ -72,10 +75,10 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let own_advice = programs::of(subject.process.as_deref(), None)
         .and_then(|program| program.advice(Topic::Sync))
         .filter(|_| !held && is_of_journal && !matches!(filler, Filler::Syncs(_)))
-        .map(|advice| format!("{advice}; else {}", fix(kind)));
+        .map(|advice| format!("{advice}; else {}", fix(facts, kind)));
     let of_syncs = match &filler {
         Filler::Syncs(who) => {
-            Some(format!("let {} {OF_SYNCS}; else {}", words::who(who), fix(kind)))
+            Some(format!("let {} {OF_SYNCS}; else {}", words::who(who), fix(facts, kind)))
         }
         _ => None,
     };
@@ -90,7 +93,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .fix(match own_advice.or(of_syncs) {
             Some(own) => own,
             None if is_own && is_of_journal => OWN.to_owned(),
-            None => fix(kind),
+            None => fix(facts, kind),
         })
         // Its own writes fill the journal, as fast as the device is: why it writes and syncs them,
         // and why the device is slow, is for others to say.
@@ -171,6 +174,8 @@ enum Filler {
     Itself,
     /// Another program, and its share of the written bytes.
     Other(Subject, f64),
+    /// Another program, and the bytes that it writes to files of the same file system.
+    Writer(Subject, u64),
     /// An unknown program.
     Unknown,
 }
@@ -178,7 +183,8 @@ enum Filler {
 impl Filler {
     /// Whether it is known to be another program than this one.
     fn is_other_than(&self, syncing: &Subject) -> bool {
-        matches!(self, Filler::Other(who, _) if who.process != syncing.process)
+        let (Filler::Other(who, _) | Filler::Writer(who, _)) = self else { return false };
+        who.process != syncing.process
     }
 
     fn words(&self) -> String {
@@ -193,6 +199,11 @@ impl Filler {
                 words::percent(*share),
                 words::who(who)
             ),
+            Filler::Writer(who, bytes) => format!(
+                "; {} writes {} to files of the same file system meanwhile",
+                words::who(who),
+                words::bytes(*bytes as f64)
+            ),
             Filler::Unknown => String::new(),
         }
     }
@@ -201,6 +212,40 @@ impl Filler {
 /// Threads of the kernel that write what others changed, or the tables of inodes (a file system's
 /// maintenance, which has a finding of its own).
 const KERNEL: [&str; 3] = ["kworker", "jbd2", "ext4lazyinit"];
+
+/// The least ratio of the bytes that another program writes to those of the waiting one. Chosen.
+const FAR_MORE: u64 = 4;
+/// The least bytes a second of a program that fills a journal by its writes. Chosen: a megabyte is
+/// what a slow device takes at once.
+const MUCH_PER_S: f64 = 1_048_576.0;
+
+/// Returns who writes to files of the file system that a program waits for, far more than that one
+/// itself: what is written back may have been dirtied before the watch.
+fn writer_beside(facts: &Facts<'_>, waiting: &Subject) -> Option<Filler> {
+    let rows = || facts.summary().activity.iter().flat_map(|activity| &activity.rows);
+    let is_own = |row: &&ActivityRow| row.process == waiting.process && row.process.is_some();
+    let mounted = |file: &str| {
+        // Of file systems in memory there is no list.
+        let mount = facts.mount_of_file(file).filter(|_| !file.starts_with("/dev/"))?;
+        Some((mount.major, mount.minor))
+    };
+    let place_of = |row: &ActivityRow| row.file.as_deref().and_then(mounted);
+    let changes = |row: &&ActivityRow| row.counts.write_bytes + row.counts.creates;
+    let changed = || rows().filter(is_own).max_by_key(changes).and_then(place_of);
+    let place = waiting.file.as_deref().and_then(mounted).or_else(changed)?;
+    let mut written: BTreeMap<&str, u64> = BTreeMap::new();
+    for row in rows().filter(|row| place_of(row) == Some(place)) {
+        if let Some(process) = row.process.as_deref() {
+            *written.entry(process).or_default() += row.counts.write_bytes;
+        }
+    }
+    let own = waiting.process.as_deref().and_then(|name| written.remove(name)).unwrap_or(0);
+    let (writer, bytes) = written.into_iter().max_by_key(|(_, bytes)| *bytes)?;
+    let is_much = bytes as f64 >= MUCH_PER_S * facts.seconds();
+    let process = Some(writer.to_owned());
+    (is_much && bytes >= own.saturating_mul(FAR_MORE))
+        .then_some(Filler::Writer(Subject { process, ..Subject::default() }, bytes))
+}
 
 /// Returns who writes most to the device of a journal: half of the bytes and more.
 fn filler(facts: &Facts<'_>, waiting: &Subject) -> Filler {
@@ -310,8 +355,19 @@ const MOVE: &str = "find the largest writer (`iowhy blame`) and move it, or the 
                     syncs, to another file system; write less at once: lower \
                     vm.dirty_background_bytes, which affects the entire machine";
 
-fn fix(kind: Option<JournalKind>) -> String {
+/// The mount option of btrfs with which a commit writes out all data first.
+const FLUSHED: &str = "flushoncommit";
+
+fn fix(facts: &Facts<'_>, kind: Option<JournalKind>) -> String {
+    let is_flushed = facts.summary().environment.mounts.iter().any(|mount| {
+        mount.kind == "btrfs" && mount.options.split(',').any(|option| option == FLUSHED)
+    });
     let own = match kind {
+        Some(JournalKind::Btrfs) if is_flushed => {
+            "mount btrfs without `flushoncommit`: with it each commit first writes out all data \
+             that is dirty, while changes of names wait; or keep the large writer on another file \
+             system; "
+        }
         Some(JournalKind::Btrfs) => {
             "free space (`btrfs filesystem usage`), turn off unneeded quotas (`btrfs quota \
              disable`), keep fewer snapshots; "
@@ -345,6 +401,7 @@ mod tests {
     use crate::diagnosis::{Finding, diagnose};
     use crate::model::WaitClass;
     use crate::model::environment::Mount;
+    use crate::model::file::Counts;
     use crate::script::{MS, Script};
 
     /// Waits of 200 ms on sda outside fsync, with these functions, on a mount of that type.
@@ -405,6 +462,35 @@ mod tests {
         }
         let found = diagnose(&script.summary()).findings;
         found.into_iter().find(|it| it.cause == "journal-commit").unwrap()
+    }
+
+    #[test]
+    fn who_writes_to_the_same_file_system_is_named_by_its_calls() {
+        let found = |bytes: u64, path: &str| {
+            let mut script = Script::new(10);
+            script.environment.mounts = ["/data", "/other"].iter().zip(8..).map(mounted).collect();
+            script.did((7, "app"), "/data/app/1", written(4096));
+            script.did((8, "tar"), path, written(bytes));
+            for _ in 0..30 {
+                script.wait((7, "app"), WaitClass::JournalCommit, 200 * MS, 0, 0);
+                script.waited_on("sda", "/data/app/1", FSYNC);
+            }
+            let found = diagnose(&script.summary()).findings;
+            found.into_iter().find(|it| it.cause == "journal-commit").unwrap().sentence
+        };
+        let said = "; tar writes 100 MiB to files of the same file system meanwhile";
+        assert!(found(100 << 20, "/data/new/1").contains(said));
+        assert!(!found(100 << 20, "/other/new/1").contains("tar"));
+        assert!(!found(1 << 20, "/data/new/1").contains("tar"), "a tenth of a MiB a second");
+    }
+
+    fn written(write_bytes: u64) -> Counts {
+        Counts { writes: 1, write_bytes, ..Counts::default() }
+    }
+
+    fn mounted((path, major): (&&str, u32)) -> Mount {
+        let (path, kind) = ((*path).to_owned(), "ext4".to_owned());
+        Mount { major, path, kind, ..Mount::default() }
     }
 
     #[test]

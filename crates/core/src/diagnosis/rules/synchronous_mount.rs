@@ -1,4 +1,5 @@
-//! A file system is mounted so that each change waits for the device.
+//! A file system is mounted, or a folder has an attribute, so that each change waits for the
+//! device.
 
 use super::*;
 use crate::command::shell_word;
@@ -21,7 +22,8 @@ rule!(
     "synchronous mount",
     "With the mount option sync every write(2) waits until its data and metadata are on stable \
      storage, as if fsync followed; with dirsync (XFS: wsync) every create, rename and unlink \
-     does. A copy of small blocks then takes a journal commit and a cache flush for each of them.",
+     does. The attributes S (sync) and D (dirsync) of a folder or a file do the same, and new ones \
+     inherit them. A copy of small blocks then takes a journal commit and a cache flush for each of them.",
     "The program calls fsync itself, or opens its files with O_SYNC.",
     place: Setting,
     needs: [Waits, Settings],
@@ -37,7 +39,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let waiting = mounted.map(|(device, option)| (device, option, waits_of(facts, device)));
     let Some((device, (path, option), waited)) = waiting.max_by_key(|waiting| waiting.2.time_ns)
     else {
-        return Ok(RuleVerdict::Clear);
+        return Ok(by_attribute(facts).map_or(RuleVerdict::Clear, RuleVerdict::from));
     };
     clear_if(waited.time_ns == 0)?;
     let subject = Subject { device: Some(device.device.clone()), ..waited.subject() };
@@ -68,6 +70,81 @@ fn judge(facts: &Facts<'_>) -> Judged {
             shell_word(path)
         ))
         .into())
+}
+
+/// What a call of ext4 that makes or removes a name waits in if its folder is synchronous: the end of
+/// its own transaction, which other calls do not wait for.
+const OF_NAMES: &[&str] = &[
+    "ext4_create",
+    "ext4_mkdir",
+    "ext4_mknod",
+    "ext4_symlink",
+    "ext4_link",
+    "ext4_unlink",
+    "ext4_rmdir",
+    "ext4_rename*",
+];
+const OWN_COMMIT: &[&str] = &["jbd2_journal_stop", "__jbd2_journal_stop"];
+/// The least share of such waits in those of the device's calls that have to be durable. Chosen:
+/// the writes of the new files are others.
+const NAMES: f64 = 0.2;
+
+/// Names that are made and removed synchronously although no mount option says so: their folders
+/// have an attribute.
+fn by_attribute(facts: &Facts<'_>) -> Option<Finding> {
+    let (time_ns, _) = facts.waits_with(|stack| {
+        let has = |functions: &[&str]| facts::has_function(&stack.functions, functions);
+        has(OF_NAMES) && has(OWN_COMMIT)
+    });
+    let waiting = facts.devices().iter().map(|device| (device, waits_of(facts, device)));
+    let (device, of_device) = waiting.max_by_key(|waiting| waiting.1.time_ns)?;
+    // A name that waits for the journal alone has no request that tells its device.
+    let who = of_device.subject().process;
+    let of_names = facts.waits(|group| {
+        let is_own = Some(&group.process) == who.as_ref() && group.device.is_none();
+        is_own && group.class == WaitClass::JournalCommit
+    });
+    let groups = of_device.groups.into_iter().chain(of_names.groups);
+    let waited = facts::Waited::from_groups(groups.collect());
+    if time_ns == 0 || (time_ns as f64) < NAMES * waited.time_ns as f64 {
+        return None;
+    }
+    let subject = Subject { device: Some(device.device.clone()), ..waited.subject() };
+    let mount = facts.mounts(device).into_iter().next().map(|mount| mount.path.as_str());
+    let place = subject.file.as_deref().map_or(mount, |file| Some(folder_of(file)));
+    let place = place.unwrap_or("FOLDER");
+    let sentence = format!(
+        "folders at {place} ({}) are changed synchronously, by their attribute S or D: each new \
+         name and each write of {} waits until it is on stable storage, {} on average",
+        device.device,
+        words::who(&subject),
+        words::time(waited.mean_ns()),
+    );
+    let flags = words::flags(&subject);
+    let finding = Finding::of_waits(facts, &waited, sentence)
+        .about(subject)
+        .sure(Confidence::Certain)
+        .shown(
+            "time in calls that wait for it",
+            waited.time_ns as f64,
+            "ns",
+            format!("iowhy waits{flags}"),
+        )
+        .also("such waits", waited.waits as f64 / facts.seconds(), "1/s")
+        .fix(
+            "if the programs need no durable names: `chattr -R -S -D FOLDER` clears the \
+             attributes, which new files and folders inherit; after a crash the last creates and \
+             renames may be gone, as on other file systems",
+        )
+        .check(
+            "`lsattr -d FOLDER` shows S or D; in a folder without them the calls return at once",
+        );
+    Some(finding)
+}
+
+/// Returns the folder of a file.
+fn folder_of(file: &str) -> &str {
+    file.rsplit_once('/').map_or(file, |(folder, _)| folder)
 }
 
 /// The option of ext4 that writes all data to the journal first.
@@ -189,6 +266,28 @@ mod tests {
         }
         let findings = diagnose(&script.summary()).findings;
         findings.into_iter().next().filter(|finding| finding.cause == "synchronous-mount")
+    }
+
+    #[test]
+    fn an_attribute_of_folders_is_told_from_a_journal_that_is_busy() {
+        let found = |last: &str| {
+            let mut script = Script::new(10);
+            script.environment.devices.push(Device { name: "sdb".to_owned(), ..Device::default() });
+            let frames = ["jbd2_log_wait_commit", last, "__ext4_journal_stop", "ext4_create"];
+            for index in 0..500 {
+                let write = script.write("sdb", 4096).by(7, "unzip").at((index * 20 * MS) as i64);
+                write.direct(500, 500, 8 * MS).add();
+                script.wait((7, "unzip"), WaitClass::JournalCommit, 15 * MS, 0, 0);
+                script.waited_on("sdb", "/srv/new/a.txt", 257);
+                script.stacked(&frames);
+            }
+            let findings = diagnose(&script.summary()).findings;
+            findings.into_iter().next().filter(|finding| finding.cause == "synchronous-mount")
+        };
+        let by_attribute = found("jbd2_journal_stop").unwrap();
+        assert!(by_attribute.sentence.contains("folders at /srv/new (sdb)"), "{by_attribute:?}");
+        assert!(by_attribute.fix.contains("chattr -R -S -D"));
+        assert_eq!(found("start_this_handle"), None, "others' commits are not its own");
     }
 
     #[test]

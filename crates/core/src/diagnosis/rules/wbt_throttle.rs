@@ -70,8 +70,8 @@ fn is_default(facts: &Facts<'_>, subject: &Subject) -> bool {
 }
 
 /// Whether it works as intended: it throttles writers in favour of other readers of the device, or
-/// a database's writes of its data files, for which no client waits, or a copy to the speed of its
-/// device.
+/// a database's writes of its data files, for which no client waits, a copy to the speed of its
+/// device, or more than a device that only writes can do at once.
 fn is_meant(facts: &Facts<'_>, waited: &Waited<'_>, subject: &Subject) -> bool {
     let is_held = |pid: u32| waited.groups.iter().any(|group| group.pid == pid);
     let readers = facts.waits(|it| {
@@ -85,6 +85,13 @@ fn is_meant(facts: &Facts<'_>, waited: &Waited<'_>, subject: &Subject) -> bool {
     readers.time_ns as f64 >= READERS * facts.duration_ns() as f64
         || 2 * data_ns >= waited.class_ns
         || facts.is_about_copy(subject)
+        || facts.device_of(subject).is_some_and(holds_enough)
+}
+
+/// Whether a device that reads nothing holds as many writes as it takes: no read was too slow for
+/// the target, and one that waits does so behind the others.
+fn holds_enough(device: &DeviceSummary) -> bool {
+    facts::of(device, Direction::Read).requests == 0 && bound::depth(device) >= FULL
 }
 
 /// Throttled flushers: no thread waits for them immediately, but their writes stall.
