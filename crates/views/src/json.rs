@@ -7,7 +7,6 @@ use iowhy_core::diagnosis::Diagnosis;
 use iowhy_core::diff::Comparison;
 use iowhy_core::model::Losses;
 use iowhy_core::model::clock::WallClock;
-use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -43,7 +42,8 @@ pub fn render(summary: &Summary, diagnosis: &Diagnosis) -> String {
 }
 
 /// Everything that iowhy says about one watch.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct JsonReport<'a> {
     /// When the watch began, RFC 3339 with the host's offset from UTC; null where only the
     /// capture's own clock is known.
@@ -101,7 +101,8 @@ pub(crate) fn document<T: Serialize>(what: T) -> String {
 }
 
 /// What every document begins with.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct JsonDocument<T> {
     /// The version of the layout.
     format: u32,

@@ -1,34 +1,37 @@
-//! The JSON Schema (draft 2020-12) of what `--json` prints, derived from the types that are
-//! serialised.
+//! The JSON Schema (draft 2020-12) of what `--json` prints. It is kept as text in `schema/`, since
+//! the code that derives it would be 0.4 MB of the binary.
 //!
 //! What does not belong here: the layouts themselves ([`crate::json`], [`crate::brief`]).
 
-use crate::brief::BriefAnswer;
-use crate::json::{JsonDocument, JsonReport, SCHEMA_VERSION};
-use schemars::generate::SchemaSettings;
-use schemars::{JsonSchema, Schema};
+use std::io;
 
-/// The schema of `--json=brief`.
-pub fn brief() -> Schema {
-    of::<BriefAnswer>("brief")
+#[cfg(feature = "schema")]
+pub mod derived;
+
+macro_rules! embedded {
+    ($name:literal) => {
+        include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".json.zst"))
+    };
 }
 
-/// The schema of `--json`.
-pub fn full() -> Schema {
-    of::<JsonDocument<JsonReport<'static>>>("full")
+/// The schema of `--json=brief`, as indented JSON.
+///
+/// # Errors
+///
+/// Never: what this build embeds can be decompressed.
+pub fn brief() -> io::Result<String> {
+    text(embedded!("brief"))
 }
 
-/// `schema` as indented JSON, with a newline at its end.
-pub fn render(schema: &Schema) -> String {
-    format!("{:#}\n", schema.as_value())
+/// The schema of `--json`, as indented JSON.
+///
+/// # Errors
+///
+/// Never: what this build embeds can be decompressed.
+pub fn full() -> io::Result<String> {
+    text(embedded!("full"))
 }
 
-/// Returns the schema of documents that are written, not of those that could be read: every field
-/// is there, or is null.
-fn of<T: JsonSchema>(name: &str) -> Schema {
-    let generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
-    let mut schema = generator.into_root_schema_for::<T>();
-    schema.insert("$id".to_owned(), format!("urn:iowhy:{name}:{SCHEMA_VERSION}").into());
-    schema.insert("title".to_owned(), format!("iowhy --json={name}").into());
-    schema
+fn text(compressed: &[u8]) -> io::Result<String> {
+    String::from_utf8(zstd::decode_all(compressed)?).map_err(io::Error::other)
 }

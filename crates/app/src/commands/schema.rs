@@ -12,5 +12,7 @@ pub fn run(args: &SchemaArgs) -> Result<(), Failure> {
         Json::Full => schema::full(),
         Json::Brief => schema::brief(),
     };
-    output::print(&schema::render(&schema))
+    let schema = schema
+        .map_err(|cause| Failure::new(format!("failed to read the schema: {cause}"), None))?;
+    output::print(&schema)
 }

@@ -7,7 +7,6 @@ use super::place::Place;
 use super::subject::Subject;
 use super::words;
 use crate::analysis::summary::patterns::WaitGroup;
-use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The least share for a critical finding: more than everything else together.
@@ -18,7 +17,8 @@ pub const LEAST_IMPACT: f64 = 0.01;
 const CHAINS: &str = "iowhy chains";
 
 /// How much it matters.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// Good to know.
@@ -41,7 +41,8 @@ impl Severity {
 }
 
 /// How sure iowhy is.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Confidence {
     /// The signs fit, but others could explain them, too.
@@ -72,7 +73,8 @@ impl Confidence {
 }
 
 /// A figure that speaks for the cause, and where to see it.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Evidence {
     /// The label of the figure.
     pub what: String,
@@ -85,7 +87,8 @@ pub struct Evidence {
 }
 
 /// What [`Finding::impact`] is a share of.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ImpactOf {
     /// The time that threads of programs were blocked.
@@ -98,7 +101,8 @@ pub enum ImpactOf {
 }
 
 /// What a finding claims.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum FindingLayer {
     /// Why: a mechanism.
@@ -108,7 +112,8 @@ pub enum FindingLayer {
 }
 
 /// A named cause, or a bottleneck that no cause explains.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Finding {
     /// The cause's or the bottleneck's id.
     pub cause: &'static str,

@@ -48,7 +48,6 @@ use crate::analysis::summary::Summary;
 use crate::command::shell_word;
 use facts::{Facts, OverTime};
 use rule::RuleVerdict;
-use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use facts::Gain;
@@ -57,7 +56,8 @@ pub use rule::{IncidentStart, LeastData, Picture, Rule};
 pub use subject::Subject;
 
 /// The diagnosis of a watch.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Diagnosis {
     /// Named causes, and bottlenecks that none of them explains; the one to act on first comes
     /// first.
@@ -82,7 +82,8 @@ pub struct Diagnosis {
 }
 
 /// A cause that could not be judged.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NotJudged {
     /// The cause's id.
     pub cause: &'static str,

@@ -1,10 +1,10 @@
 //! The subject of a finding: who and what it is about.
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Who and what it is about; what is not known or does not apply is `None`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Subject {
     /// The block device.
     pub device: Option<String>,

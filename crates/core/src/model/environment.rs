@@ -32,15 +32,8 @@ macro_rules! object {
         }
     ) => {
         $(#[doc = $doc])+
-        #[derive(
-            Clone,
-            Debug,
-            Default,
-            PartialEq,
-            serde::Serialize,
-            serde::Deserialize,
-            schemars::JsonSchema,
-        )]
+        #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         #[serde(default)]
         pub struct $name { $( $(#[doc = $sentence])+ pub $field: $type ),+ }
 

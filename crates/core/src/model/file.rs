@@ -95,8 +95,8 @@ table! {
 macro_rules! counts {
     ($($field:ident),+ $(,)?) => {
         /// The counts, bytes and times of a [`FileActivity`], or the sums of many.
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-        #[derive(serde::Serialize, schemars::JsonSchema)]
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         #[allow(missing_docs, reason = "each is described by the column of that name")]
         pub struct Counts { $( pub $field: u64 ),+ }
 

@@ -3,8 +3,10 @@
 //!
 //! What does not belong here: what such lists hold.
 
+#[cfg(feature = "schema")]
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+#[cfg(feature = "schema")]
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
@@ -95,6 +97,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Shared<T> {
     }
 }
 
+#[cfg(feature = "schema")]
 impl<T: JsonSchema> JsonSchema for Shared<T> {
     fn inline_schema() -> bool {
         T::inline_schema()

@@ -4,12 +4,12 @@
 
 use iowhy_core::diagnosis::finding::ImpactOf;
 use iowhy_core::diagnosis::{Confidence, FindingLayer, Gain, Severity, Subject};
-use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Findings, blocked time by wait class, devices and the top of each list, in at most 8,000 bytes.
 /// Texts that were cut end with `…`; `not_shown` counts what is left out.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct BriefAnswer {
     /// `brief-` and the version of the layout.
     pub format: String,
@@ -43,7 +43,8 @@ pub(crate) struct BriefAnswer {
 }
 
 /// The watch itself.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct BriefWatch {
     /// When it began, RFC 3339 with the host's offset from UTC; null where only the capture's own
     /// clock is known.
@@ -61,7 +62,8 @@ pub(crate) struct BriefWatch {
 }
 
 /// One kind of loss.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct BriefLoss {
     /// How many were lost.
     pub count: u64,
@@ -70,7 +72,8 @@ pub(crate) struct BriefLoss {
 }
 
 /// A named cause, or a bottleneck that no cause explains.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct BriefFinding {
     /// The cause's or the bottleneck's id, as `iowhy explain` takes it.
     pub cause: &'static str,
@@ -103,7 +106,8 @@ pub(crate) struct BriefFinding {
 }
 
 /// A figure, and the command that shows it.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct BriefEvidence {
     /// The label of the figure.
     pub what: String,
@@ -116,7 +120,8 @@ pub(crate) struct BriefEvidence {
 }
 
 /// Blocked time by wait class.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct BriefLedger {
     /// The sum of all waits, nanoseconds.
     pub blocked_ns: u64,
@@ -127,7 +132,8 @@ pub(crate) struct BriefLedger {
 }
 
 /// One wait class.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct BriefClass {
     /// Its name.
     pub class: &'static str,
@@ -138,7 +144,8 @@ pub(crate) struct BriefClass {
 }
 
 /// A block device.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct BriefDevice {
     /// The kernel's name.
     pub device: String,
@@ -158,7 +165,8 @@ pub(crate) struct BriefDevice {
 }
 
 /// One direction of a device.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct BriefDirection {
     /// Requests per second.
     pub per_s: f64,
@@ -173,7 +181,8 @@ pub(crate) struct BriefDirection {
 }
 
 /// A program or a file.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct BriefRow {
     /// Its name or path.
     pub name: String,
@@ -186,7 +195,8 @@ pub(crate) struct BriefRow {
 }
 
 /// Functions that submitted requests.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct BriefCodePath {
     /// Why the requests exist.
     pub origin: &'static str,
@@ -199,7 +209,8 @@ pub(crate) struct BriefCodePath {
 }
 
 /// How many are left out of a brief answer.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct BriefRest {
     /// Findings.
     pub findings: usize,

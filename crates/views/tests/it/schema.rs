@@ -1,13 +1,17 @@
 //! The JSON Schema: it describes every answer, and nothing that an answer holds is missing from it.
+//! The texts in `schema/` are what the types give; after a change that is meant, run this with
+//! `IOWHY_BLESS=1`.
 
 use crate::recordings::recordings;
 use crate::scenes;
 use iowhy_core::analysis::{Summary, summarize};
 use iowhy_core::diagnosis::diagnose;
 use iowhy_core::recording::RecordingReader;
-use iowhy_views::{brief, json, schema};
+use iowhy_views::schema::{self, derived};
+use iowhy_views::{brief, json};
 use jsonschema::Validator;
 use serde_json::Value;
+use std::fs;
 
 /// Makes every object refuse properties that the schema does not name, so that a field that is
 /// written and not described fails.
@@ -60,7 +64,7 @@ fn summaries() -> Vec<(String, Summary)> {
 
 #[test]
 fn every_answer_is_as_its_schema_says() {
-    let (full, short) = (validator(&schema::full()), validator(&schema::brief()));
+    let (full, short) = (validator(&derived::full()), validator(&derived::brief()));
     let summaries = summaries();
     assert!(summaries.len() >= 11, "{}", summaries.len());
     for (name, summary) in &summaries {
@@ -75,7 +79,7 @@ fn every_answer_is_as_its_schema_says() {
 fn what_is_not_described_is_refused() {
     let summary = scenes::jenkins().summary();
     let diagnosis = diagnose(&summary);
-    let full = validator(&schema::full());
+    let full = validator(&derived::full());
     let answer: Value = serde_json::from_str(&json::render(&summary, &diagnosis)).unwrap();
     assert!(full.is_valid(&answer));
     for pointer in ["", "/watch", "/devices/0", "/devices/0/directions/read", "/environment"] {
@@ -95,7 +99,7 @@ fn what_is_not_described_is_refused() {
 
 #[test]
 fn schemas_have_a_version_and_sentences() {
-    for (name, schema) in [("full", schema::full()), ("brief", schema::brief())] {
+    for (name, schema) in [("full", derived::full()), ("brief", derived::brief())] {
         let value = schema.as_value();
         assert_eq!(value["$schema"], "https://json-schema.org/draft/2020-12/schema");
         assert_eq!(value["$id"], format!("urn:iowhy:{name}:{}", json::SCHEMA_VERSION));
@@ -103,6 +107,23 @@ fn schemas_have_a_version_and_sentences() {
             let is_described = about["description"].is_string() || about["$ref"].is_string();
             assert!(is_described, "{name}: {property}: {about}");
         }
-        assert!(schema::render(&schema).ends_with("}\n"));
+        assert!(derived::render(&schema).ends_with("}\n"));
+    }
+}
+
+#[test]
+fn the_kept_schemas_are_derived() {
+    let kept = [
+        ("full", derived::full(), schema::full().unwrap()),
+        ("brief", derived::brief(), schema::brief().unwrap()),
+    ];
+    for (name, derived, kept) in kept {
+        let text = derived::render(&derived);
+        if std::env::var_os("IOWHY_BLESS").is_some() {
+            let path = format!("{}/schema/{name}.json", env!("CARGO_MANIFEST_DIR"));
+            fs::write(path, &text).unwrap();
+        } else {
+            assert!(kept == text, "schema/{name}.json is old: run this with IOWHY_BLESS=1");
+        }
     }
 }

@@ -2,9 +2,12 @@
 //! enum with a map of one value per variant.
 
 use crate::model::Operation;
+#[cfg(feature = "schema")]
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer, ser::SerializeMap};
+#[cfg(feature = "schema")]
 use serde_json::{Map, Value};
+#[cfg(feature = "schema")]
 use std::borrow::Cow;
 use std::ops::{Index, IndexMut};
 
@@ -76,6 +79,7 @@ macro_rules! axis {
             }
         }
 
+        #[cfg(feature = "schema")]
         impl<T: JsonSchema> JsonSchema for $map<T> {
             fn schema_name() -> Cow<'static, str> {
                 format!("{}_for_{}", stringify!($map), T::schema_name()).into()

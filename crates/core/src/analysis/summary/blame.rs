@@ -2,12 +2,12 @@
 //!
 //! What does not belong here: how time is charged (`waits::blame`).
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Blame: all time in which threads of programs waited for requests. It is the ledger's `device`
 /// and `queue`, and the part of `tag` whose device is known.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BlameSummary {
     /// The total. The shares below add up to it to the nanosecond.
     #[serde(flatten)]
@@ -21,7 +21,8 @@ pub struct BlameSummary {
 }
 
 /// A time, split by who is charged.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BlameShares {
     /// The total, nanoseconds: the sum of `own_ns`, `others_ns`, `idle_ns` and `unknown_ns`, and of
     /// `queue_ns` and `device_ns`.
@@ -58,7 +59,8 @@ impl BlameShares {
 }
 
 /// A process that waited.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BlamedWaiter {
     /// Its PID; `None` for all processes that are not distinguished.
     pub pid: Option<u32>,
@@ -79,7 +81,8 @@ pub struct BlamedWaiter {
 }
 
 /// The owner of requests that the device had while a thread waited.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BehindRow {
     /// The process: the dirtier for writeback, else the submitter.
     pub pid: Option<u32>,
@@ -104,7 +107,8 @@ pub struct BehindRow {
 }
 
 /// A process that others waited for.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BlamedCulprit {
     /// The process.
     pub pid: Option<u32>,

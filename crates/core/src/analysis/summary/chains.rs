@@ -3,11 +3,11 @@
 //! What does not belong here: how chains are merged (`waits::chains`).
 
 use super::Work;
-use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Wait chains.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ChainReport {
     /// Sleep of all threads that another thread woke, while that thread waited for storage,
     /// nanoseconds. It is not part of the ledger's blocked time, which contains the wait that all
@@ -22,7 +22,8 @@ pub struct ChainReport {
 }
 
 /// Chains of the same threads with the same end.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ChainRow {
     /// How long the first threads waited while the last waited for storage, nanoseconds.
     pub time_ns: u64,
@@ -53,7 +54,8 @@ pub struct ChainRow {
 }
 
 /// Threads at one hop of a chain.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ChainStep {
     /// How it is known that the previous threads waited for these: woken, owner, likely; `None` for
     /// the first.

@@ -6,12 +6,12 @@ use super::axes::{ByDirection, ByInterval};
 use super::usage::{OriginRow, ProcessRow, UsedRow};
 use crate::model::health::{DeviceHealth, KernelMessage};
 use crate::model::shared::Shared;
-use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// One block device.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DeviceSummary {
     /// The kernel's name.
     pub device: String,
@@ -97,7 +97,8 @@ pub struct DeviceSummary {
 }
 
 /// Requests that were in a scheduler at the end of the watch.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct InScheduler {
     /// How many.
     pub requests: u64,
@@ -128,7 +129,8 @@ pub const DEVICE_USERS: usize = 256;
 /// One direction of one device. `intervals` and histograms are by operation of the request. All
 /// other figures count as the kernel does: a requested flush is an empty write, and the command
 /// that the kernel then sends to the device, for one or several requests, is the flush.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DirectionSummary {
     /// Requests that ended during the watch.
     pub requests: u64,
@@ -170,7 +172,8 @@ pub struct DirectionSummary {
 }
 
 /// The figures of one interval.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StageTime {
     /// Number of requests with this interval.
     pub requests: u64,
@@ -195,7 +198,8 @@ pub struct StageTime {
 }
 
 /// One bucket of a histogram.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Bucket {
     /// Lower bound, inclusive, nanoseconds.
     pub from_ns: u64,
@@ -206,7 +210,8 @@ pub struct Bucket {
 }
 
 /// The kernel's counts in /proc/diskstats during the watch: iostat's source.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KernelCounters {
     /// By direction; `None` if the kernel does not count it.
     pub directions: ByDirection<Option<KernelDirection>>,
@@ -221,7 +226,8 @@ pub struct KernelCounters {
 }
 
 /// Some of the kernel's counts of one direction; null is not told.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PartialDirection {
     /// Requests completed per second.
     pub requests_per_s: Option<f64>,
@@ -232,7 +238,8 @@ pub struct PartialDirection {
 }
 
 /// The kernel's counts of one direction.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KernelDirection {
     /// Requests completed.
     pub requests: u64,
@@ -258,7 +265,8 @@ impl KernelDirection {
 }
 
 /// A reason and its number of requests.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ReasonCount {
     /// The reason.
     pub reason: String,
@@ -267,7 +275,8 @@ pub struct ReasonCount {
 }
 
 /// An error number and its number of requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ErrorCount {
     /// The negative error number.
     pub error: i32,
@@ -276,7 +285,8 @@ pub struct ErrorCount {
 }
 
 /// A setting that changed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ChangedSetting {
     /// The device; `None` for a setting of the machine.
     pub device: Option<String>,

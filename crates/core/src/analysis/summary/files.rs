@@ -3,11 +3,11 @@
 //! What does not belong here: how rows are added up and folded into patterns (`tables::files`).
 
 use crate::model::file::Counts;
-use schemars::JsonSchema;
 use serde::Serialize;
 
 /// File activity by process and file.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ActivityReport {
     /// The totals.
     pub total: Counts,
@@ -18,7 +18,8 @@ pub struct ActivityReport {
 }
 
 /// Activity without a row of its own.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OtherFiles {
     /// The number of rows that it would have.
     pub rows: u64,
@@ -28,7 +29,8 @@ pub struct OtherFiles {
 }
 
 /// The activity of one process on one file, or on all files of one pattern.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ActivityRow {
     /// The process; 0 if the kernel's table had no slot.
     pub pid: u32,

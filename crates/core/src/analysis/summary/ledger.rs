@@ -2,12 +2,12 @@
 //!
 //! What does not belong here: how waits are added up (`waits::ledger`).
 
-use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// Where blocked threads waited.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Ledger {
     /// Waits of programs' threads, nanoseconds: the sum of the classes.
     pub blocked_ns: u64,
@@ -27,7 +27,8 @@ pub struct Ledger {
 }
 
 /// One class.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClassRow {
     /// Its word, as in the recording's `waits.class`.
     pub class: &'static str,
@@ -48,7 +49,8 @@ pub struct ClassRow {
 }
 
 /// Who waited.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LedgerWaiter {
     /// The process.
     pub pid: u32,
@@ -59,7 +61,8 @@ pub struct LedgerWaiter {
 }
 
 /// The processes of one name that waited.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProgramWaiter {
     /// Their name.
     pub process: String,
@@ -70,7 +73,8 @@ pub struct ProgramWaiter {
 }
 
 /// One process.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProcessLedger {
     /// The process.
     pub pid: u32,

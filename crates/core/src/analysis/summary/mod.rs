@@ -54,12 +54,12 @@ pub use writers::{AskedCalls, AskedRow, MovedRow, Writers};
 use crate::model::Losses;
 use crate::model::environment::Environment;
 use patterns::Patterns;
-use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// The summary of one watch.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Summary {
     /// The watch itself.
     pub watch: WatchSummary,
@@ -113,7 +113,8 @@ pub struct Summary {
 }
 
 /// The watch itself.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WatchSummary {
     /// Its duration, nanoseconds; until the last request if its end is not recorded.
     pub duration_ns: u64,

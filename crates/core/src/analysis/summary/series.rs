@@ -3,12 +3,15 @@
 //! What does not belong here: how samples become a series (`tables::series`).
 
 use crate::model::Metric;
+#[cfg(feature = "schema")]
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};
+#[cfg(feature = "schema")]
 use std::borrow::Cow;
 
 /// All series of a watch; in JSON without their points.
-#[derive(Clone, PartialEq, Debug, Default, serde::Serialize, schemars::JsonSchema)]
+#[derive(Clone, PartialEq, Debug, Default, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Samples {
     /// By metric, then by subject.
     pub rows: Vec<Series>,
@@ -75,8 +78,8 @@ impl Samples {
 }
 
 /// A [`Series`] as JSON has it: with what is known of its metric, without its points.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Series")]
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Series"))]
 struct SeriesJson<'a> {
     /// What it is about: system, device, process or cgroup.
     scope: &'static str,
@@ -119,6 +122,7 @@ impl Serialize for Series {
     }
 }
 
+#[cfg(feature = "schema")]
 impl JsonSchema for Series {
     fn schema_name() -> Cow<'static, str> {
         SeriesJson::schema_name()

@@ -2,7 +2,6 @@
 
 use super::axes::ByDirection;
 use crate::model::Origin;
-use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 /// Maximum number of rows of a table by time and by bytes; the rest are its others.
@@ -12,7 +11,8 @@ pub const TABLE_ROWS: usize = 100;
 pub const NOT_IN_DATA: &str = "not in the data";
 
 /// Usage by key. `rows`, `others` and `unknown` add up to the total.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UsageTable<R> {
     /// The largest by time and the largest by bytes, most time first.
     pub rows: Vec<UsedRow<R>>,
@@ -68,7 +68,8 @@ impl<R: Clone> UsageTable<R> {
 }
 
 /// A key, and its usage.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UsedRow<R> {
     /// The key.
     #[serde(flatten)]
@@ -79,7 +80,8 @@ pub struct UsedRow<R> {
 }
 
 /// All keys without a row of their own.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OtherUsage {
     /// Their number; in a watch with more keys than the table holds, one may count more than once.
     pub count: u64,
@@ -89,7 +91,8 @@ pub struct OtherUsage {
 }
 
 /// Usage without a key.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Unknown {
     /// Why.
     pub reason: String,
@@ -99,7 +102,8 @@ pub struct Unknown {
 }
 
 /// Requests, bytes and time of a key.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Usage {
     /// Requests that completed during the watch and belong to it in full or in part; a folded row
     /// counts a request once for each of its members that has a part in it.
@@ -147,7 +151,8 @@ impl Usage {
 }
 
 /// Requests, bytes and time of one direction.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FlowSummary {
     /// Requests.
     pub requests: u64,
@@ -159,7 +164,8 @@ pub struct FlowSummary {
 
 /// A process: the owner of the bytes if it is known (the dirtier for writeback), else the
 /// submitter.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProcessRow {
     /// Its number.
     pub pid: Option<u32>,
@@ -174,7 +180,8 @@ pub struct ProcessRow {
 }
 
 /// Processes of one name.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProgramRow {
     /// Their name.
     pub process: String,
@@ -187,7 +194,8 @@ pub struct ProgramRow {
 }
 
 /// A container, a systemd unit, or a cgroup that is neither.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ContainerRow {
     /// Its name, or the path of the cgroup.
     pub container: String,
@@ -196,7 +204,8 @@ pub struct ContainerRow {
 }
 
 /// A file.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FileRow {
     /// Its path as seen from the root mount.
     pub file: String,
@@ -209,7 +218,8 @@ pub struct FileRow {
 }
 
 /// Why requests exist.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OriginRow {
     /// The origin.
     #[serde(serialize_with = "origin_word")]
@@ -222,7 +232,8 @@ fn origin_word<S: Serializer>(origin: &Origin, serializer: S) -> Result<S::Ok, S
 
 /// The functions that submitted requests. Stacks may be sampled: the requests of one process and
 /// origin are divided by their own stacks, so these figures are estimates.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CodePaths {
     /// Requests with a stack.
     pub sampled_requests: u64,
@@ -236,7 +247,8 @@ pub struct CodePaths {
 }
 
 /// One code path.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CodePathRow {
     /// Why its requests exist.
     #[serde(serialize_with = "origin_word")]

@@ -2,11 +2,11 @@
 //!
 //! What does not belong here: how a kind is decided (`waits::work`).
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 /// For whom a process works.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum WorkKind {
     /// For clients, or for a process that works for clients.
@@ -29,7 +29,8 @@ impl WorkKind {
 }
 
 /// The kind of work of a process.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Work {
     /// For whom it works.
     pub kind: WorkKind,

@@ -10,7 +10,6 @@ use crate::analysis::summary::{Work, WorkKind};
 use crate::diagnosis::words;
 use crate::model::Metric;
 use crate::model::metric::process_of;
-use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The least share of a group's time that is one thread's, for what follows its waits to count:
@@ -35,7 +34,8 @@ const NOTHING: f64 = 0.1;
 const ROUNDS: u64 = 3;
 
 /// The program that would gain most if what a finding claims took no time.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Gain {
     /// Its name; `None` if it is not known.
     pub process: Option<String>,

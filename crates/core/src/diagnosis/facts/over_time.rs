@@ -12,7 +12,6 @@ use super::thresholds::FLAT;
 use crate::analysis::summary::Summary;
 use crate::analysis::summary::patterns::{Bin, DevicePatterns, OwnerTimeline, Timeline};
 use crate::diagnosis::words;
-use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The number of bins of a device's time.
@@ -39,7 +38,8 @@ const LEAST_REQUESTS: f64 = 4.0;
 const LEAST_SHARE: f64 = 0.05;
 
 /// Changes and rhythms of a watch.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OverTime {
     /// Changes of a device's rate or time per request, by device and time.
     pub changes: Vec<Change>,
@@ -50,7 +50,8 @@ pub struct OverTime {
 }
 
 /// The kind of a change.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ChangeKind {
     /// Requests take longer, and no more of them complete.
@@ -64,7 +65,8 @@ pub enum ChangeKind {
 }
 
 /// A stretch of time with an even rate of a device.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Level {
     /// Start, nanoseconds since the watch began.
     pub from_ns: u64,
@@ -83,7 +85,8 @@ pub struct Level {
 }
 
 /// A change from one level of a device to another.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Change {
     /// The device.
     pub device: String,
@@ -100,7 +103,8 @@ pub struct Change {
 }
 
 /// A program with periodic bursts.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProgramBurst {
     /// The device.
     pub device: String,
