@@ -2,6 +2,8 @@
 //!
 //! What does not belong here: which names there are.
 
+use iowhy_core::compact_sort::CompactSort;
+
 /// Names that are shown at most.
 const MOST: usize = 3;
 /// Likeness (Jaro-Winkler, 0 to 1) from which a name is offered: clap's own limit.
@@ -21,7 +23,7 @@ pub fn near<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str
     };
     let mut found: Vec<(f64, &str)> = names.map(|name| (likeness(name), name)).collect();
     found.retain(|(likeness, _)| *likeness > LEAST);
-    found.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
+    found.compact_sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
     let best = found.first().map_or(0.0, |(likeness, _)| *likeness);
     found.retain(|(likeness, _)| *likeness > best - CLOSE);
     found.dedup_by(|a, b| a.1 == b.1);

@@ -6,6 +6,7 @@
 use crate::failure::Failure;
 use crate::near::near;
 use iowhy_core::analysis::Summary;
+use iowhy_core::compact_sort::CompactSort;
 use iowhy_core::model::{Filter, Name, Names};
 use iowhy_core::source::Batch;
 use std::collections::{BTreeMap, HashMap};
@@ -94,7 +95,7 @@ fn nothing(filter: &Filter, processes: Vec<(String, u64)>) -> Failure {
     }
     let mut names: Vec<(&str, u64)> =
         counts.iter().map(|(name, count)| (name.as_str(), *count)).collect();
-    names.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
+    names.compact_sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
     let wanted =
         filter.processes.iter().flat_map(|word| near(word, names.iter().map(|name| name.0)));
     let wanted: Vec<&str> = wanted.collect();

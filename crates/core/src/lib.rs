@@ -9,6 +9,7 @@
 //! | [`held_back`] | processes and stacks that no row refers to, in a watch of some devices |
 //! | [`sort_window`] | rows put in order of time, in bounded memory |
 //! | [`command`] | commands in texts, ready to be pasted |
+//! | [`compact_sort`] | sorts of tables, in little code |
 //! | [`fidelity`] | how like the original a reproduction is |
 //! | [`figures`] | numbers in sentences, and nouns that agree with them |
 //! | [`formats`] | exports in other programs' formats: Perfetto, collapsed stacks, CSV |
@@ -58,6 +59,7 @@
 pub mod analysis;
 pub mod bounded_map;
 pub mod command;
+pub mod compact_sort;
 pub mod diagnosis;
 pub mod diff;
 pub mod fidelity;

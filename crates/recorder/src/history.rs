@@ -12,6 +12,7 @@ use crate::trigger::PressureTotals;
 use iowhy_core::analysis::latency_bins::bins;
 use iowhy_core::analysis::summary::{Bucket, DirectionSummary};
 use iowhy_core::analysis::{Direction, Summary};
+use iowhy_core::compact_sort::CompactSort;
 use iowhy_core::diagnosis::Diagnosis;
 use iowhy_fs::read;
 use jiff::Timestamp;
@@ -360,7 +361,7 @@ impl HistoryFiles {
     pub fn minutes(&self, from_s: i64, until_s: i64) -> io::Result<Vec<HistoryMinute>> {
         let mut minutes: Vec<HistoryMinute> = self.lines(from_s, until_s)?;
         minutes.retain(|minute| (from_s..until_s).contains(&minute.time_s));
-        minutes.sort_by_key(|minute| minute.time_s);
+        minutes.compact_sort_by_key(|minute| minute.time_s);
         Ok(minutes)
     }
 

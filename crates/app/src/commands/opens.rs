@@ -14,6 +14,7 @@ use iowhy_capture::host::devices::{self, DeviceNames};
 use iowhy_capture::host::held::{AccessMode, HeldFile, HeldKind, Hold};
 use iowhy_capture::live::WatchOptions;
 use iowhy_capture::reader::FileAsker;
+use iowhy_core::compact_sort::CompactSort;
 use iowhy_core::model::{FileActivity, Filter, Name, Names};
 use iowhy_core::source::{Batch, Source};
 use iowhy_views::held::{HeldRow, Holding, json, render};
@@ -106,7 +107,7 @@ fn recorded(args: &Opens) -> Result<(), Failure> {
         Ok(())
     })?;
     let mut rows: Vec<OpenedRow> = sums.into_iter().map(|sum| opened(sum, &names)).collect();
-    rows.sort_by(|a, b| {
+    rows.compact_sort_by(|a, b| {
         (b.opens, b.failures, a.pid, &a.file).cmp(&(a.opens, a.failures, b.pid, &b.file))
     });
     let answer = match args.json {
@@ -138,7 +139,7 @@ fn held(args: &Opens) -> Result<(), Failure> {
     };
     let mut found = held_files::read(&FileAsker::default(), is_wanted, &args.files);
     on_devices(&wanted(args), &mut found.held)?;
-    found.held.sort_by_key(|held| {
+    found.held.compact_sort_by_key(|held| {
         let (deleted, size) = (held.deleted, held.taken.filter(|_| held.deleted));
         (deleted, deleted && !held.in_memory, size, held.pid, held.hold)
     });

@@ -2,6 +2,7 @@
 //! number forever, and a name ends at its first `/`, so that all kworkers are one.
 
 use super::figures::{Averages, BttActivity};
+use iowhy_core::compact_sort::CompactSort;
 use rustc_hash::FxHashMap;
 
 /// A process.
@@ -85,7 +86,7 @@ impl BttProcesses {
     /// All processes by name.
     pub fn sorted(&self) -> Vec<&BttProcess> {
         let mut sorted: Vec<_> = self.list.iter().collect();
-        sorted.sort_by(|a, b| a.name.cmp(&b.name));
+        sorted.compact_sort_by(|a, b| a.name.cmp(&b.name));
         sorted
     }
 }

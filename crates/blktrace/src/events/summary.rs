@@ -4,6 +4,7 @@
 
 use crate::trace::TraceRecord;
 use crate::trace::action::{Action, category};
+use iowhy_core::compact_sort::CompactSort;
 use std::io::{self, Write};
 
 /// A number of events and their bytes, for reads and writes.
@@ -170,7 +171,7 @@ impl EventSummary {
             }
         }
         if !self.names.is_empty() {
-            devices.sort_by_key(|(group, _)| *group);
+            devices.compact_sort_by_key(|(group, _)| *group);
         }
         for (index, (key, device)) in devices.into_iter().enumerate() {
             if index > 0 {
@@ -216,7 +217,7 @@ impl EventDeviceSummary {
     fn write(&self, name: &str, out: &mut dyn Write) -> io::Result<()> {
         let mut total = CpuSummary::default();
         let mut shown: Vec<_> = self.cpus.iter().collect();
-        shown.sort_by_key(|(number, _)| *number);
+        shown.compact_sort_by_key(|(number, _)| *number);
         for (number, cpu) in &shown {
             total.merge(cpu);
             writeln!(out, "CPU{number} ({name}):")?;

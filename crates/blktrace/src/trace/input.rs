@@ -2,6 +2,7 @@
 //! input. blkparse stops at the first CPU number that is missing; iowhy reads the others and says
 //! which are missing.
 
+use iowhy_core::compact_sort::CompactSort;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
@@ -109,7 +110,7 @@ impl Inputs {
         if files.is_empty() {
             return Err(io::ErrorKind::NotFound.into());
         }
-        files.sort_by(|a, b| a.0.cmp(&b.0));
+        files.compact_sort_by(|a, b| a.0.cmp(&b.0));
         files.into_iter().for_each(|(name, input)| self.push(name, input));
         Ok(())
     }
@@ -134,7 +135,7 @@ impl Inputs {
                     cpus.insert(*cpu, ());
                 }
             }
-            group.inputs.sort_by_key(|input| match input {
+            group.inputs.compact_sort_by_key(|input| match input {
                 Input::Cpu { cpu, .. } => *cpu,
                 _ => 0,
             });

@@ -1,6 +1,7 @@
 //! Block devices in /sys/block.
 
 use super::{read_number, read_settings, read_text, system, transport};
+use iowhy_core::compact_sort::CompactSort;
 use iowhy_core::model::environment::Device;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -71,7 +72,7 @@ pub fn read_all() -> Vec<Device> {
 pub fn list() -> Vec<Device> {
     let mut devices: Vec<Device> =
         directories(Path::new("/sys/block")).iter().flat_map(|disk| read_disk(disk)).collect();
-    devices.sort_by_key(|device| (device.major, device.minor));
+    devices.compact_sort_by_key(|device| (device.major, device.minor));
     devices
 }
 

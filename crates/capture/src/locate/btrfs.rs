@@ -7,6 +7,7 @@
 //! What does not belong here: files (see [`super::walk`]).
 
 use super::bytes::{le, read_now};
+use iowhy_core::compact_sort::CompactSort;
 use std::fs::File;
 use std::io;
 
@@ -91,7 +92,7 @@ impl Chunks {
             chunks.node(&node, level, &mut left, &mut found);
         }
         chunks.stripes = found;
-        chunks.stripes.sort_unstable_by_key(|stripe| stripe.device);
+        chunks.stripes.compact_sort_by_key(|stripe| stripe.device);
         Ok(Ok(chunks))
     }
 

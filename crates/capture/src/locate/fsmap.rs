@@ -4,6 +4,7 @@
 //! What does not belong here: files, whose extents come from FIEMAP (see [`super::walk`]).
 
 use super::index::RangeRole;
+use iowhy_core::compact_sort::CompactSort;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -43,7 +44,7 @@ impl FsMap {
     fn parse(text: &str, (major, minor): (u32, u32)) -> FsMap {
         let device = format!("{major}:{minor}");
         let mut ranges: Vec<_> = text.lines().filter_map(|line| range(line, &device)).collect();
-        ranges.sort_unstable_by_key(|(start, ..)| *start);
+        ranges.compact_sort_by_key(|(start, ..)| *start);
         FsMap(ranges)
     }
 

@@ -9,6 +9,7 @@ use super::Out;
 use super::work::WorkSampler;
 use crate::host::process::{ProcStat, tick_ns};
 use crate::host::{own, read_text, system};
+use iowhy_core::compact_sort::CompactSort;
 use iowhy_core::model::metric::process_subject;
 use iowhy_core::model::{Metric, Name};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -191,7 +192,7 @@ impl ProcessSampler {
         let (mut first, others): (Vec<u32>, Vec<u32>) = all.iter().partition(|pid| is_active(pid));
         let (mut new, mut rest): (Vec<u32>, Vec<u32>) = others.iter().partition(|pid| is_new(pid));
         first.sort_unstable();
-        new.sort_unstable_by_key(|pid| std::cmp::Reverse(*pid));
+        new.compact_sort_by_key(|pid| std::cmp::Reverse(*pid));
         first.append(&mut new);
         rest.sort_unstable();
         let from = rest.partition_point(|pid| *pid <= self.cursor);

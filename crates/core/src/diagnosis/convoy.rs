@@ -8,6 +8,7 @@ use super::finding::{Finding, ImpactOf};
 use super::subject::Subject;
 use super::words;
 use crate::analysis::summary::{ChainRow, ChainStep};
+use crate::compact_sort::CompactSort;
 use crate::model::WaitClass;
 
 /// Chains of threads that wait for the same thing.
@@ -21,7 +22,7 @@ pub(super) struct Convoy<'a> {
 impl<'a> Convoy<'a> {
     /// Returns a convoy of these chains; `None` if there are none.
     pub fn new(mut rows: Vec<&'a ChainRow>) -> Option<Convoy<'a>> {
-        rows.sort_by_key(|row| std::cmp::Reverse(row.time_ns));
+        rows.compact_sort_by_key(|row| std::cmp::Reverse(row.time_ns));
         let time_ns = rows.iter().map(|row| row.time_ns).fold(0, u64::saturating_add);
         (!rows.is_empty()).then_some(Convoy { rows, time_ns })
     }

@@ -4,6 +4,7 @@
 
 use super::environment::Difference;
 use super::times::TimeGroup;
+use crate::compact_sort::CompactSort;
 
 /// Marks differences that can explain a part that differs, moves them to the front, and gives each
 /// such part its differences.
@@ -17,7 +18,7 @@ pub(super) fn link(differences: &mut [Difference], groups: &mut [TimeGroup]) {
         difference.explains = moved(&difference.can_explain) || (difference.explains_all && any);
     }
     // A difference that explains one stage comes before one that may explain any.
-    differences.sort_by_key(|difference| (!difference.explains, difference.explains_all));
+    differences.compact_sort_by_key(|difference| (!difference.explains, difference.explains_all));
     link_parts(groups, differences);
 }
 

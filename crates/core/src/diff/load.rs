@@ -5,6 +5,7 @@
 
 use super::{DevicePair, LEAST_REQUESTS};
 use crate::analysis::summary::{DeviceSummary, Direction, DirectionSummary};
+use crate::compact_sort::CompactSort;
 use crate::diagnosis::words;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -220,7 +221,7 @@ fn programs(pair: &DevicePair<'_>) -> Vec<ProgramLoad> {
         .map(|(process, time_shares)| ProgramLoad { process: process.to_owned(), time_shares })
         .collect();
     let weight = |row: &ProgramLoad| row.time_shares[0].max(row.time_shares[1]);
-    rows.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
+    rows.compact_sort_by(|a, b| weight(b).total_cmp(&weight(a)));
     rows.truncate(PROGRAMS);
     rows
 }

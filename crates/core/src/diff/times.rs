@@ -6,6 +6,7 @@ use crate::analysis::summary::patterns::WaitGroup;
 use crate::analysis::summary::{
     ByDirection, Direction, DirectionSummary, Interval, StageTime, Summary,
 };
+use crate::compact_sort::CompactSort;
 use crate::model::WaitClass;
 use serde::Serialize;
 
@@ -216,7 +217,7 @@ pub(super) fn groups(compared: &ComparedTimes<'_>, loads: &[PairLoad]) -> Vec<Ti
     }
     let seconds = compared.sides.map(|side| side.summary.watch.duration_ns as f64 / 1e9);
     let weight = |group: &TimeGroup| (group.moved, group.weight(seconds));
-    groups.sort_by(|a, b| {
+    groups.compact_sort_by(|a, b| {
         let (a, b) = (weight(a), weight(b));
         b.0.cmp(&a.0).then(b.1.total_cmp(&a.1))
     });
@@ -352,6 +353,6 @@ fn group(
         let distance = part.difference_ns.abs();
         part.moved = distance >= LEAST_NS && distance >= MOVED * longer;
     }
-    parts.sort_by(|a, b| b.difference_ns.abs().total_cmp(&a.difference_ns.abs()));
+    parts.compact_sort_by(|a, b| b.difference_ns.abs().total_cmp(&a.difference_ns.abs()));
     TimeGroup { devices, direction, requests, whole, parts, moved: false, incomparable }
 }

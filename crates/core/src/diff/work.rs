@@ -5,6 +5,7 @@
 
 use super::{ComparedTimes, LEAST_REQUESTS};
 use crate::analysis::summary::Summary;
+use crate::compact_sort::CompactSort;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -46,7 +47,7 @@ pub(super) fn work(compared: &ComparedTimes<'_>) -> Vec<WorkTime> {
             Some((time_ns, row(name, sides)?))
         })
         .collect();
-    rows.sort_by(|(a, _), (b, _)| b.cmp(a));
+    rows.compact_sort_by(|(a, _), (b, _)| b.cmp(a));
     rows.into_iter().map(|(_, row)| row).take(MOST).collect()
 }
 

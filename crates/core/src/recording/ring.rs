@@ -11,6 +11,7 @@ use super::error::{ErrorCause, RecordingError};
 use super::segment::{Segment, SegmentBody, file_name};
 use super::tables::{TABLES, TableInfo, columns, rows};
 use super::writer::{RecordingWriter, SegmentLimits};
+use crate::compact_sort::CompactSort;
 use crate::model::environment::Cost;
 use crate::model::table::{Columns, Table};
 use crate::model::{Environment, Losses, Name, Names, Process, Sample, Scope, Stack};
@@ -258,9 +259,9 @@ impl RecordingRing {
             samples: self.baseline.values().cloned().collect(),
             ..Batch::default()
         };
-        known.processes.sort_by_key(|process| process.pid);
-        known.stacks.sort_by_key(|stack| (stack.stack_id, stack.user));
-        known.samples.sort_by_key(|sample| (sample.scope, sample.subject, sample.metric));
+        known.processes.compact_sort_by_key(|process| process.pid);
+        known.stacks.compact_sort_by_key(|stack| (stack.stack_id, stack.user));
+        known.samples.compact_sort_by_key(|sample| (sample.scope, sample.subject, sample.metric));
         known.samples.iter_mut().for_each(|sample| sample.time_ns = about.start_ns);
         let known = Arc::new(self.encode(&known, names)?);
         let rounds = self.rounds.iter().map(|round| Arc::clone(&round.segments));

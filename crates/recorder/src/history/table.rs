@@ -4,6 +4,7 @@
 
 use super::{HistoryFlow, HistoryMinute, HistoryUse};
 use crate::clock::LocalTime;
+use iowhy_core::compact_sort::CompactSort;
 use iowhy_views::escape::{cut, escape};
 use iowhy_views::human;
 use iowhy_views::style::Style;
@@ -88,7 +89,7 @@ fn devices(
     }
     let seconds = watched_s(minutes);
     let mut flows: Vec<_> = flows.into_iter().collect();
-    flows.sort_by_key(|(_, (flow, ..))| std::cmp::Reverse(flow.requests));
+    flows.compact_sort_by_key(|(_, (flow, ..))| std::cmp::Reverse(flow.requests));
     for (name, (flow, reads, writes)) in flows.into_iter().take(MOST_DEVICES) {
         let time = |share: f64| {
             flow.percentile(share)
@@ -115,7 +116,7 @@ fn waits(from_s: i64, minutes: &[&HistoryMinute], style: &Style, text: &mut Stri
     }
     let seconds = watched_s(minutes);
     let mut classes: Vec<_> = classes.into_iter().collect();
-    classes.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+    classes.compact_sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
     let mut line = format!("  {} ", LocalTime::of_seconds(from_s));
     for (class, ns) in classes {
         let word = format!(" {} {:.2}", escape(class, style), ns as f64 / 1e9 / seconds);
@@ -163,7 +164,7 @@ fn containers(minutes: &[HistoryMinute], style: &Style, text: &mut String) {
     }
     let seconds = watched_s(&minutes.iter().collect::<Vec<_>>());
     let mut used: Vec<_> = used.into_iter().collect();
-    used.sort_by_key(|(_, own)| std::cmp::Reverse(own.time_ns));
+    used.compact_sort_by_key(|(_, own)| std::cmp::Reverse(own.time_ns));
     let more = used.len().saturating_sub(MOST_CONTAINERS);
     text.push_str("\nCONTAINERS\n     IO/S    MB/S  IN FLIGHT  CONTAINER, UNIT OR CGROUP\n");
     for (name, own) in used.into_iter().take(MOST_CONTAINERS) {
@@ -203,7 +204,7 @@ fn findings(minutes: &[HistoryMinute], only: Option<&str>, style: &Style, text: 
         return;
     }
     let mut found: Vec<_> = found.into_iter().collect();
-    found.sort_by_key(|(_, (_, _, count))| std::cmp::Reverse(*count));
+    found.compact_sort_by_key(|(_, (_, _, count))| std::cmp::Reverse(*count));
     let more = found.len().saturating_sub(MOST_FINDINGS);
     text.push_str("  SINCE                UNTIL                MINUTES  DEVICE        CAUSE\n");
     for ((cause, device), (since, until, count)) in found.into_iter().take(MOST_FINDINGS) {

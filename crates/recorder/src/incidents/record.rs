@@ -3,6 +3,7 @@
 //! What does not belong here: its recording, and its complete findings (`findings.json`).
 
 use crate::trigger::{Trigger, TriggerKind};
+use iowhy_core::compact_sort::CompactSort;
 use iowhy_core::diagnosis::{Diagnosis, Finding};
 use jiff::Timestamp;
 use jiff::tz::{Offset, TimeZone};
@@ -150,7 +151,7 @@ impl IncidentRecord {
             }
         }
         // The diagnosis has them in the order to act on; a stable sort keeps it.
-        self.findings.sort_by_key(|finding| std::cmp::Reverse(finding.rank().0));
+        self.findings.compact_sort_by_key(|finding| std::cmp::Reverse(finding.rank().0));
         self.findings.truncate(MOST_FINDINGS);
     }
 

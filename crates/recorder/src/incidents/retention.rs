@@ -2,6 +2,8 @@
 //!
 //! What does not belong here: removing them.
 
+use iowhy_core::compact_sort::CompactSort;
+
 /// The size of an incident, and the facts that decide about its removal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StoredSize {
@@ -33,7 +35,7 @@ pub struct NeededRoom {
 /// budget: where they have more, the oldest of them goes before any that the daemon began itself.
 pub fn to_remove(stored: &[StoredSize], budget: u64, needed: NeededRoom) -> Vec<u32> {
     let mut left = stored.to_vec();
-    left.sort_by_key(|incident| incident.number);
+    left.compact_sort_by_key(|incident| incident.number);
     let bytes = |all: &[StoredSize], asked_only: bool| {
         let counted = all.iter().filter(|incident| incident.asked || !asked_only);
         let own = if needed.asked || !asked_only { needed.bytes } else { 0 };

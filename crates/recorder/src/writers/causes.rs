@@ -9,6 +9,7 @@
 
 use super::WriterId;
 use iowhy_core::analysis::summary::AskedCalls;
+use iowhy_core::compact_sort::CompactSort;
 use std::collections::HashMap;
 
 /// Blocks of a transaction that a sync ends: descriptor, inode, commit.
@@ -75,7 +76,7 @@ impl RecentCalls {
             .filter(|(id, _)| id.device == device)
             .map(|(id, blocks)| (id, *blocks))
             .collect();
-        own.sort_by(|a, b| a.0.cmp(b.0));
+        own.compact_sort_by(|a, b| a.0.cmp(b.0));
         let total: f64 = own.iter().map(|(_, blocks)| blocks).sum();
         let (mut before, mut given) = (0.0, 0);
         let last = own.len().saturating_sub(1);

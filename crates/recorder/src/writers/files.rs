@@ -11,6 +11,7 @@
 use super::WriterRecord;
 use super::over_days::{OverDaysFinding, found};
 use crate::history::{HistoryFiles, HistoryLimits};
+use iowhy_core::compact_sort::CompactSort;
 use std::io;
 use std::path::Path;
 
@@ -101,7 +102,7 @@ impl WriterFiles {
             }
         }
         records.extend(hours.into_iter().filter(is_within));
-        records.sort_by_key(|record| record.time_s);
+        records.compact_sort_by_key(|record| record.time_s);
         Ok(records)
     }
 
@@ -112,7 +113,7 @@ impl WriterFiles {
     pub fn minutes(&self, from_s: i64, until_s: i64) -> io::Result<Vec<WriterRecord>> {
         let mut minutes: Vec<WriterRecord> = self.minutes.lines(from_s, until_s)?;
         minutes.retain(|minute| (from_s..until_s).contains(&minute.time_s));
-        minutes.sort_by_key(|minute| minute.time_s);
+        minutes.compact_sort_by_key(|minute| minute.time_s);
         Ok(minutes)
     }
 }

@@ -26,6 +26,7 @@ pub mod text;
 pub mod wakes;
 
 use crate::history::HistoryLine;
+use iowhy_core::compact_sort::CompactSort;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 
@@ -348,7 +349,7 @@ impl WriterTotals {
         let mut rows: Vec<WriterRow> =
             kept.rows.into_iter().map(|(id, sums)| WriterRow { id, sums }).collect();
         let rank = |row: &WriterRow| std::cmp::Reverse((row.sums.weight(), row.sums.wakes));
-        rows.sort_by(|a, b| rank(a).cmp(&rank(b)).then_with(|| a.id.cmp(&b.id)));
+        rows.compact_sort_by(|a, b| rank(a).cmp(&rank(b)).then_with(|| a.id.cmp(&b.id)));
         sum_up(&mut rows);
         rows
     }
@@ -362,7 +363,7 @@ impl WriterTotals {
             *sum = sum.saturating_add(sums.weight());
         }
         let mut devices: Vec<(&str, u64)> = devices.into_iter().collect();
-        devices.sort_by_key(|(_, weight)| std::cmp::Reverse(*weight));
+        devices.compact_sort_by_key(|(_, weight)| std::cmp::Reverse(*weight));
         let first = devices.into_iter().take(DEVICES_WITH_ROWS).map(|(device, _)| {
             let own = |id: &WriterId, sums: &WriterSums| {
                 let is_of_it = id.device == device && !id.is_rest();
@@ -381,7 +382,7 @@ impl WriterTotals {
     ) -> Vec<&WriterId> {
         let rows = self.rows.iter().map(|(id, sums)| (value(id, sums), id));
         let mut all: Vec<(u64, &WriterId)> = rows.filter(|(value, _)| *value > 0).collect();
-        all.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(b.1)));
+        all.compact_sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(b.1)));
         all.into_iter().take(most).map(|(_, id)| id).collect()
     }
 }

@@ -10,6 +10,7 @@
 //! What does not belong here: causes of ten seconds (`iowhy_core::diagnosis`).
 
 use super::{WriterId, WriterKind, WriterRecord, WriterSums};
+use iowhy_core::compact_sort::CompactSort;
 use iowhy_core::quantities::bytes;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -158,7 +159,7 @@ fn finding(cause: &'static str, id: &WriterId, sentence: String, fix: &str) -> O
 }
 
 fn largest(mut found: Vec<(u64, OverDaysFinding)>) -> Vec<OverDaysFinding> {
-    found.sort_by_key(|(weight, _)| std::cmp::Reverse(*weight));
+    found.compact_sort_by_key(|(weight, _)| std::cmp::Reverse(*weight));
     found.into_iter().map(|(_, finding)| finding).collect()
 }
 

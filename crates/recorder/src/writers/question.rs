@@ -7,6 +7,7 @@
 
 use super::over_days::OverDaysFinding;
 use super::{DeviceBytes, DriveWear, WriterId, WriterKind, WriterRecord, WriterRow, WriterSums};
+use iowhy_core::compact_sort::CompactSort;
 use iowhy_core::diagnosis::programs;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -216,7 +217,7 @@ fn grouped<'a>(
         }
     }
     let mut groups: Vec<_> = groups.into_iter().collect();
-    groups.sort_by_key(|(_, (sums, _))| {
+    groups.compact_sort_by_key(|(_, (sums, _))| {
         std::cmp::Reverse((sums.weight(), sums.read_bytes, sums.requests))
     });
     groups.into_iter().map(|(id, (sums, devices))| row(id, sums, devices, by_file)).collect()
@@ -268,7 +269,7 @@ fn devices(
             }
         })
         .collect();
-    devices.sort_by_key(|device| std::cmp::Reverse(device.written_bytes));
+    devices.compact_sort_by_key(|device| std::cmp::Reverse(device.written_bytes));
     devices
 }
 
@@ -304,7 +305,7 @@ fn wakes<'a>(rows: impl Iterator<Item = &'a WriterRow>) -> Vec<AnswerWake> {
             wakes,
         })
         .collect();
-    wakes.sort_by_key(|wake| std::cmp::Reverse(wake.wakes));
+    wakes.compact_sort_by_key(|wake| std::cmp::Reverse(wake.wakes));
     wakes
 }
 

@@ -24,6 +24,7 @@ use crate::streams::{LoadStreams, ScanTally, StreamKey};
 use from_stream::JobContext;
 use iowhy_core::analysis::Summary;
 use iowhy_core::analysis::summary::ChainRow;
+use iowhy_core::compact_sort::CompactSort;
 use iowhy_core::diagnosis::{Diagnosis, Finding};
 use iowhy_core::fidelity::WatchFigures;
 use iowhy_core::model::environment::Device;
@@ -252,7 +253,7 @@ fn programs(context: &PlanContext<'_>, disks: &[String]) -> Vec<PlannedProgram> 
             .sum()
     };
     let mut ordered: Vec<_> = by_program.into_iter().collect();
-    ordered.sort_by_key(|(name, streams)| {
+    ordered.compact_sort_by_key(|(name, streams)| {
         (std::cmp::Reverse(weight(streams)), source.names.get(*name).to_owned())
     });
     ordered.truncate(MOST_PROGRAMS);
@@ -292,7 +293,7 @@ fn fill(
     let source = context.source;
     let weight =
         |stream: &LoadStream| stream.waits.total_ns + stream.read.bytes + stream.write.bytes;
-    streams.sort_by_key(|(key, stream, _)| (std::cmp::Reverse(weight(stream)), **key));
+    streams.compact_sort_by_key(|(key, stream, _)| (std::cmp::Reverse(weight(stream)), **key));
     let convoy = convoy(source, source.names.get(name));
     let names = source.streams.names.get(&name).copied().unwrap_or_default();
     let created = streams.iter().map(|stream| stream.1.calls.creates);
@@ -389,7 +390,7 @@ fn scans(
         key.0 == name && tally.time_ns as f64 >= LEAST_SCAN * most
     };
     let mut own: Vec<_> = streams.scans.iter().filter(ours).collect();
-    own.sort_by_key(|(key, _)| **key);
+    own.compact_sort_by_key(|(key, _)| **key);
     for ((_, device), tally) in own {
         if let Some(disk) = index(*device) {
             program.steps.extend(steps::scan(context, disk, tally, calls));

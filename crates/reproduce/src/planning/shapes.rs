@@ -2,6 +2,7 @@
 //!
 //! What does not belong here: which operations (see [`super::from_stream`]).
 
+use iowhy_core::compact_sort::CompactSort;
 use rustc_hash::FxHashMap;
 
 /// Sizes with a smaller share are left to the nearest larger one. Chosen.
@@ -30,7 +31,7 @@ pub fn sizes(counts: &FxHashMap<u64, u64>, unit: u64) -> Vec<(u64, u32)> {
         .map(|(size, count)| (size, count as f64 * 100.0 / all.max(1) as f64))
         .collect();
     let mean = shares.iter().map(|(size, share)| *size as f64 * share / 100.0).sum::<f64>();
-    shares.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+    shares.compact_sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
     let rest = shares.split_off(shares.len().min(MOST_SIZES));
     let (few, kept): (Vec<_>, Vec<_>) =
         shares.into_iter().partition(|(_, share)| *share < f64::from(LEAST_PERCENT));

@@ -22,6 +22,7 @@ mod tests;
 
 use crate::jobs;
 use crate::plan::{PlannedProgram, PlannedStep};
+use iowhy_core::compact_sort::CompactSort;
 use places::Places;
 use rustc_hash::{FxHashMap, FxHashSet};
 use script::{ReplayFile, ReplayKind, ReplayLine, ReplayScript};
@@ -106,7 +107,7 @@ pub fn programs(
         }
     }
     let mut steps: Vec<_> = by_step.into_iter().collect();
-    steps.sort_by_key(|(key, own)| (std::cmp::Reverse(own.len()), *key));
+    steps.compact_sort_by_key(|(key, own)| (std::cmp::Reverse(own.len()), *key));
     let places = Places::new(tally, MOST_BYTES);
     let mut programs: Vec<(u32, ReplayedProgram)> = Vec::new();
     let mut texts = Vec::new();

@@ -2,6 +2,8 @@
 //!
 //! What does not belong here: causes of bursts (crate `iowhy-core`).
 
+use iowhy_core::compact_sort::CompactSort;
+
 /// The length of a bin, nanoseconds.
 pub const BIN_NS: u64 = 50_000_000;
 /// Bins at first; a longer watch doubles their length.
@@ -62,7 +64,7 @@ impl OperationBins {
         let all: u64 = self.bins.iter().sum();
         let length = (duration_ns / self.length_ns()).max(self.bins.len() as u64).max(1);
         let mut sorted: Vec<usize> = (0..self.bins.len()).collect();
-        sorted.sort_unstable_by_key(|at| std::cmp::Reverse(self.bins[*at]));
+        sorted.compact_sort_by_key(|at| std::cmp::Reverse(self.bins[*at]));
         // The time behind the last operation is calm: it needs no bins.
         let mut on = vec![false; self.bins.len()];
         let mut sum = 0;

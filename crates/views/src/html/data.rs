@@ -17,6 +17,7 @@ use iowhy_core::analysis::charts::counted::CountedCell;
 use iowhy_core::analysis::charts::flames::{FlameLeaf, FlameTree};
 use iowhy_core::analysis::charts::points::ChosenRequest;
 use iowhy_core::analysis::summary::{BlameSummary, ChainRow, Series};
+use iowhy_core::compact_sort::CompactSort;
 use iowhy_core::model::metric::{Shape, Unit};
 use iowhy_core::model::{Name, Scope, WaitClass};
 use serde::Serialize;
@@ -300,7 +301,7 @@ fn matrix(blame: &BlameSummary, texts: &PageTexts<'_>) -> Value {
         rows.push((named(waiter.pid, &waiter.process), waiter.shares.waited_ns, times));
     }
     let mut order: Vec<(String, u64)> = culprits.into_iter().collect();
-    order.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
+    order.compact_sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
     order.truncate(MOST_BLAMED);
     let times = |row: &(String, u64, BTreeMap<String, u64>)| -> Vec<u64> {
         order.iter().map(|(name, _)| row.2.get(name).copied().unwrap_or(0)).collect()

@@ -7,6 +7,7 @@ use crate::style::{Paint, Style};
 use crate::table::{Align, Column, Definition, Room, number};
 use iowhy_core::analysis::summary::{Bucket, DeviceSummary, DirectionSummary, StageTime};
 use iowhy_core::analysis::{Direction, Interval, Summary};
+use iowhy_core::compact_sort::CompactSort;
 
 /// A stage with a smaller share of the time than this has no row.
 const LEAST_SHARE: f64 = 0.01;
@@ -131,7 +132,7 @@ impl StageGroup<'_> {
 pub(super) fn groups<'a>(summary: &'a Summary, style: &Style) -> (Vec<StageGroup<'a>>, usize) {
     let mut groups: Vec<StageGroup> =
         summary.devices.iter().flat_map(|device| of_one(device, style)).collect();
-    groups.sort_by_key(|group| std::cmp::Reverse(group.time_ns()));
+    groups.compact_sort_by_key(|group| std::cmp::Reverse(group.time_ns()));
     let others = groups.len().saturating_sub(style.rows + 1);
     groups.truncate(style.rows + 1);
     (groups, others)
@@ -146,7 +147,7 @@ pub(super) fn of_one<'a>(device: &'a DeviceSummary, style: &Style) -> Vec<StageG
     };
     let mut groups: Vec<StageGroup> = device.directions.iter().map(group).collect();
     groups.retain(|group| group.time_ns() > 0);
-    groups.sort_by_key(|group| std::cmp::Reverse(group.time_ns()));
+    groups.compact_sort_by_key(|group| std::cmp::Reverse(group.time_ns()));
     groups
 }
 

@@ -7,6 +7,7 @@ use crate::style::{Paint, Style};
 use crate::table::{Align, Column, Definition, Room, TableCell, number};
 use iowhy_core::analysis::Summary;
 use iowhy_core::analysis::summary::{FileRow, ProcessRow, ProgramRow, Usage, UsageTable};
+use iowhy_core::compact_sort::CompactSort;
 use iowhy_core::model::Origin;
 use iowhy_core::quantities::estimated_percent;
 
@@ -245,7 +246,7 @@ fn mix(usage: &Usage) -> String {
         .filter(|(_, flow)| flow.requests > 0)
         .map(|(direction, flow)| (flow.requests, &direction.word()[..1]))
         .collect();
-    shares.sort_by_key(|(requests, _)| std::cmp::Reverse(*requests));
+    shares.compact_sort_by_key(|(requests, _)| std::cmp::Reverse(*requests));
     let share = |requests: u64| (requests as f64 * 100.0 / usage.requests as f64).round();
     let texts = shares.iter().map(|(requests, letter)| format!("{letter}{}", share(*requests)));
     texts.collect::<Vec<_>>().join(" ")

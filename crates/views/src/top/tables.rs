@@ -12,6 +12,7 @@ use iowhy_core::analysis::processes::ProcessActivity;
 use iowhy_core::analysis::summary::{BreakdownAxis, BreakdownSubject};
 use iowhy_core::analysis::summary::{ClassRow, CodePathRow, DeviceSummary, ProcessRow};
 use iowhy_core::analysis::{Direction, Interval};
+use iowhy_core::compact_sort::CompactSort;
 use iowhy_core::model::WaitClass;
 use iowhy_core::moments::Moment;
 use std::ops::Range;
@@ -76,7 +77,7 @@ impl<R: Clone + 'static> Rows<R> {
         }
         let place = state.order().min(self.orders.len().saturating_sub(1));
         if let Some((_, by)) = self.orders.get(place) {
-            self.rows.sort_by(|a, b| by(&b.2).total_cmp(&by(&a.2)));
+            self.rows.compact_sort_by(|a, b| by(&b.2).total_cmp(&by(&a.2)));
             if state.is_reversed() {
                 self.rows.reverse();
             }

@@ -12,6 +12,7 @@ use super::bytes::{le, read};
 use super::index::{Builder, Extent, Index, RangeRole};
 use super::progress::IndexProgress;
 use inode::{ExtentNode, Inode, InodeKind, Map};
+use iowhy_core::compact_sort::CompactSort;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -266,7 +267,7 @@ impl<'a> MetadataScan<'a> {
     /// Names come last, in disk order.
     fn directories(&mut self) {
         let mut directories = std::mem::take(&mut self.directories);
-        directories.sort_unstable_by_key(|(_, first, ..)| *first);
+        directories.compact_sort_by_key(|(_, first, ..)| *first);
         for (directory, first, count, encrypted) in directories {
             for block in first..first + count {
                 let Some(bytes) = self.block(block) else { break };

@@ -8,6 +8,7 @@ use crate::analysis::summary::{Bucket, Interval, StageTime};
 use crate::analysis::sums::request_times::{Life, Stand};
 use crate::analysis::sums::row_consumers::Pass;
 use crate::bounded_map::CappedMap;
+use crate::compact_sort::CompactSort;
 use crate::model::{Environment, Name, Names, Request};
 use crate::source::Batch;
 use serde::Serialize;
@@ -133,7 +134,7 @@ impl Pass for Histograms {
         let name = |distribution: &Distribution| {
             (distribution.device.clone(), distribution.flags.clone(), distribution.pid)
         };
-        groups.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| name(&a.1).cmp(&name(&b.1))));
+        groups.compact_sort_by(|a, b| b.0.cmp(&a.0).then_with(|| name(&a.1).cmp(&name(&b.1))));
         Distributions {
             interval: self.interval.word(),
             groups: groups.into_iter().map(|(_, group)| group).collect(),

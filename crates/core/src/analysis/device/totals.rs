@@ -11,6 +11,7 @@ use crate::analysis::sums::calibration::Calibration;
 use crate::analysis::sums::device_layer::RequestLayer;
 use crate::analysis::sums::request_times::{Life, Stand};
 use crate::analysis::sums::watch_window::WatchWindow;
+use crate::compact_sort::CompactSort;
 use crate::model::environment::ExactCount;
 use crate::model::{Name, Names, Operation, Request};
 use rustc_hash::FxHashMap;
@@ -479,7 +480,7 @@ impl DeviceTotals {
         let count =
             |(error, requests): (&i32, &u64)| ErrorCount { error: *error, requests: *requests };
         let mut errors: Vec<_> = self.errors.iter().map(count).collect();
-        errors.sort_by_key(|count| (std::cmp::Reverse(count.requests), count.error));
+        errors.compact_sort_by_key(|count| (std::cmp::Reverse(count.requests), count.error));
         errors
     }
 
@@ -493,7 +494,9 @@ impl DeviceTotals {
             requests: *requests,
         };
         let mut reasons: Vec<_> = self.unlinked.iter().map(count).collect();
-        reasons.sort_by(|a, b| b.requests.cmp(&a.requests).then_with(|| a.reason.cmp(&b.reason)));
+        reasons.compact_sort_by(|a, b| {
+            b.requests.cmp(&a.requests).then_with(|| a.reason.cmp(&b.reason))
+        });
         reasons
     }
 }

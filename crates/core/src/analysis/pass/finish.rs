@@ -13,6 +13,7 @@ use crate::analysis::summary::{Direction, Summary};
 use crate::analysis::sums::device_layer::{DeviceLayer, RequestLayer};
 use crate::analysis::sums::request_times::Life;
 use crate::analysis::sums::watch_window::WatchWindow;
+use crate::compact_sort::CompactSort;
 use crate::model::{Environment, Metric, Name, Names, WaitClass};
 
 impl Summarizer {
@@ -33,7 +34,7 @@ impl Summarizer {
         let mut open = std::mem::take(&mut self.open);
         // The oldest first: the number of lost completions among them decides how later open
         // requests are treated.
-        open.sort_by_key(|(request, _)| request.start_ns);
+        open.compact_sort_by_key(|(request, _)| request.start_ns);
         for (request, parts) in open {
             let (life, direction) =
                 (Life::from_request(&request), Direction::from(request.operation));
@@ -97,7 +98,7 @@ impl Summarizer {
     /// nothing else.
     fn note_in_flight(&mut self, window: WatchWindow, environment: &Environment, names: &Names) {
         let mut subjects: Vec<Name> = self.samples.subjects(Metric::OldestAge).collect();
-        subjects.sort_by_key(|subject| names.get(*subject));
+        subjects.compact_sort_by_key(|subject| names.get(*subject));
         for subject in subjects {
             let latest = |metric| self.samples.latest(metric, subject);
             let begun = |(at_ns, age): (u64, f64)| at_ns.saturating_sub(age as u64);

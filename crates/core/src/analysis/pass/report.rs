@@ -18,6 +18,7 @@ use crate::analysis::sums::watch_window::WatchWindow;
 use crate::analysis::tables::fold::{ShareTotals, fold, sum};
 use crate::analysis::tables::row_maker::RowMaker;
 use crate::analysis::tables::{breakdown, writers};
+use crate::compact_sort::CompactSort;
 use crate::model::environment::Device;
 use crate::model::{Environment, Metric, Names};
 
@@ -191,7 +192,7 @@ impl Reporter<'_> {
         let tallies = self.all.devices.iter().enumerate();
         let mut devices: Vec<DeviceSummary> =
             tallies.map(|(index, tally)| self.device(index, tally, rows)).collect();
-        devices.sort_by(|a, b| {
+        devices.compact_sort_by(|a, b| {
             time_of(&b.origins).cmp(&time_of(&a.origins)).then_with(|| a.device.cmp(&b.device))
         });
         let mut idle = 0;

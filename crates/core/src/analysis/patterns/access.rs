@@ -3,6 +3,7 @@
 use crate::analysis::summary::Direction;
 use crate::analysis::summary::patterns::{Access, FilePattern};
 use crate::analysis::sums::request_times::Life;
+use crate::compact_sort::CompactSort;
 use crate::model::{Name, Names, Origin, Request, RequestPart};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -102,7 +103,7 @@ impl SizeTally {
     fn finish(mut self) -> Vec<(u64, u64)> {
         self.settle();
         let mut sizes: Vec<(u64, u64)> = self.counts.into_iter().collect();
-        sizes.sort_unstable_by_key(|(size, count)| (std::cmp::Reverse(*count), *size));
+        sizes.compact_sort_by_key(|(size, count)| (std::cmp::Reverse(*count), *size));
         sizes
     }
 }
@@ -268,7 +269,7 @@ impl AccessTally {
         let sizes = self.sizes.clone().finish();
         let mut files: Vec<FilePattern> =
             self.files.iter().map(|file| listed(file, names)).collect();
-        files.sort_by(|a, b| b.requests.cmp(&a.requests).then_with(|| a.file.cmp(&b.file)));
+        files.compact_sort_by(|a, b| b.requests.cmp(&a.requests).then_with(|| a.file.cmp(&b.file)));
         files.truncate(LISTED);
         let faulted = self.files.values().filter(|file| file.faults > 0);
         let faulted_bytes = faulted.map(|file| file.ahead_bytes).fold(0, u64::saturating_add);

@@ -8,6 +8,7 @@ use crate::analysis::summary::Measure;
 use crate::analysis::summary::patterns::OwnerTimeline;
 use crate::analysis::sums::keys::{Part, Reason, owner};
 use crate::analysis::sums::request_times::Life;
+use crate::compact_sort::CompactSort;
 use crate::model::{Name, Names, Request, RequestPart};
 
 /// Maximum number of programs per device.
@@ -182,7 +183,7 @@ impl OwnerTally {
             .collect();
         let sum =
             |owner: &OwnerTimeline| owner.bytes.iter().copied().fold(0_u64, u64::saturating_add);
-        owners.sort_by(|a, b| sum(b).cmp(&sum(a)).then_with(|| a.process.cmp(&b.process)));
+        owners.compact_sort_by(|a, b| sum(b).cmp(&sum(a)).then_with(|| a.process.cmp(&b.process)));
         owners
     }
 }

@@ -4,6 +4,7 @@ use super::calls::CallTally;
 use crate::analysis::summary::Measure;
 use crate::analysis::summary::patterns::{WAIT_STACKS, WaitGroup, WaitStack, Waker};
 use crate::analysis::sums::stacks::{StackRef, StackTable};
+use crate::compact_sort::CompactSort;
 use crate::model::{Name, Names, Wait, WaitClass};
 use rustc_hash::FxHashMap;
 
@@ -295,7 +296,9 @@ impl WaiterSide {
                 cell: None,
             })
             .collect();
-        groups.sort_by(|a, b| b.time_ns.cmp(&a.time_ns).then_with(|| order(a).cmp(&order(b))));
+        groups.compact_sort_by(|a, b| {
+            b.time_ns.cmp(&a.time_ns).then_with(|| order(a).cmp(&order(b)))
+        });
         (groups, self.stacks(names, stacks))
     }
 
@@ -322,7 +325,7 @@ impl WaiterSide {
                 syscall: of.syscall.value,
             })
             .collect();
-        found.sort_by(|a, b| {
+        found.compact_sort_by(|a, b| {
             let order =
                 |wait_stack: &WaitStack| (std::cmp::Reverse(wait_stack.time_ns), wait_stack.class);
             order(a).cmp(&order(b)).then_with(|| a.functions.cmp(&b.functions))

@@ -7,6 +7,7 @@
 use super::axes::Direction;
 use super::measure::Measure;
 use super::usage::{CodePathRow, FlowSummary, ProcessRow, Usage, UsedRow};
+use crate::compact_sort::CompactSort;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
@@ -178,7 +179,7 @@ impl Breakdown {
             .into_iter()
             .map(|(subject, sum)| UsedRow { subject, usage: sum.usage(&whole) })
             .collect();
-        rows.sort_by_key(|row| std::cmp::Reverse(row.usage.all_time_ns()));
+        rows.compact_sort_by_key(|row| std::cmp::Reverse(row.usage.all_time_ns()));
         rows
     }
 
@@ -200,7 +201,7 @@ impl Breakdown {
                 longest_ns: sum.longest_ns,
             })
             .collect();
-        rows.sort_by_key(|row| std::cmp::Reverse(row.time_ns));
+        rows.compact_sort_by_key(|row| std::cmp::Reverse(row.time_ns));
         rows
     }
 

@@ -1,6 +1,7 @@
 //! The tables of a summary: usage by process, file, container, origin and code path.
 
 use super::axes::ByDirection;
+use crate::compact_sort::CompactSort;
 use crate::model::Origin;
 use serde::{Serialize, Serializer};
 
@@ -41,7 +42,7 @@ impl<R: Clone> UsageTable<R> {
     /// bytes; the others grow accordingly, and beyond `reasons` reasons the last are merged.
     pub fn top(&self, by_time: usize, by_bytes: usize, reasons: usize) -> UsageTable<R> {
         let mut order: Vec<usize> = (0..self.rows.len()).collect();
-        order.sort_by_key(|index| std::cmp::Reverse(self.rows[*index].usage.bytes));
+        order.compact_sort_by_key(|index| std::cmp::Reverse(self.rows[*index].usage.bytes));
         let heavy = &order[..by_bytes.min(order.len())];
         let hidden = (by_time..self.rows.len()).filter(|index| !heavy.contains(index)).count();
         // A row for a single remaining one takes no more space than a remark about it.

@@ -11,6 +11,7 @@ use crate::analysis::summary::{
 };
 use crate::analysis::sums::keys::{CodePath, FileKey};
 use crate::analysis::sums::usage_by_key::{UsageSlot, Used};
+use crate::compact_sort::CompactSort;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
@@ -26,7 +27,7 @@ pub fn breakdown(
 ) -> Breakdown {
     let mut maker = Maker { rows, index: FxHashMap::default(), made: Breakdown::default() };
     let mut slots: Vec<&UsageSlot<UsedKey>> = tally.used.rows().iter().collect();
-    slots.sort_by_key(|slot| std::cmp::Reverse(slot.used.time_ns()));
+    slots.compact_sort_by_key(|slot| std::cmp::Reverse(slot.used.time_ns()));
     let (listed, rest) = slots.split_at(slots.len().min(ROWS));
     for slot in listed {
         let key = maker.used_key(&device(slot.device_layer.device()), &slot.key);
@@ -49,7 +50,7 @@ pub fn breakdown(
 
 fn add_waits(tally: &BreakdownTally, maker: &mut Maker) {
     let mut waited: Vec<(&WaitedKey, &Measure)> = tally.waited.iter().collect();
-    waited.sort_by_key(|(key, sum)| (std::cmp::Reverse(sum.time_ns), key.process.pid));
+    waited.compact_sort_by_key(|(key, sum)| (std::cmp::Reverse(sum.time_ns), key.process.pid));
     let (listed, rest) = waited.split_at(waited.len().min(ROWS));
     for (key, sum) in listed {
         let key = maker.waited_key(key);

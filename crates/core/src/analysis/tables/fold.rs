@@ -8,6 +8,7 @@ use crate::analysis::summary::{
 use crate::analysis::sums::device_layer::DeviceLayer;
 use crate::analysis::sums::keys::Reason;
 use crate::analysis::sums::usage_by_key::{Aggregated, Bounded, Used};
+use crate::compact_sort::CompactSort;
 use rustc_hash::FxHashMap;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -94,7 +95,7 @@ pub(crate) fn sum<G>(folded: &FoldedKeys<G>) -> Used {
 /// nor the order of sight.
 pub(crate) fn rank<G>(rows: &mut [(G, Used)], tie: impl Fn(&G, &G) -> Ordering) {
     let size = |used: &Used| (used.time_ns(), used.all().bytes, used.all().count);
-    rows.sort_by(|a, b| size(&b.1).cmp(&size(&a.1)).then_with(|| tie(&a.0, &b.0)));
+    rows.compact_sort_by(|a, b| size(&b.1).cmp(&size(&a.1)).then_with(|| tie(&a.0, &b.0)));
 }
 
 /// The table of `folded`, with the largest by time and by bytes as rows.
@@ -124,7 +125,7 @@ pub(crate) fn table<G, R>(
 /// The ranked rows that are among the largest by time or by bytes.
 fn largest<G>(ranked: &[(G, Used)]) -> Vec<bool> {
     let mut by_bytes: Vec<usize> = (0..ranked.len()).collect();
-    by_bytes.sort_by_key(|index| std::cmp::Reverse(ranked[*index].1.all().bytes));
+    by_bytes.compact_sort_by_key(|index| std::cmp::Reverse(ranked[*index].1.all().bytes));
     let mut keep = vec![false; ranked.len()];
     let most_bytes = by_bytes.into_iter().take(TABLE_ROWS);
     most_bytes.chain(0..ranked.len().min(TABLE_ROWS)).for_each(|index| keep[index] = true);

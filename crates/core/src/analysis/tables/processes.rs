@@ -5,6 +5,7 @@
 
 use crate::analysis::summary::{Direction, Summary};
 use crate::analysis::sums::own_io::PROCESS;
+use crate::compact_sort::CompactSort;
 use crate::model::Metric;
 use crate::model::metric::process_of;
 use serde::Serialize;
@@ -112,7 +113,7 @@ pub fn processes(summary: &Summary) -> Vec<ProcessActivity> {
         let counted = row.read_bytes_per_s.unwrap_or(0.0) + row.write_bytes_per_s.unwrap_or(0.0);
         (counted.max(row.device_bytes_per_s), row.blocked_share.unwrap_or(0.0))
     };
-    rows.sort_by(|a, b| {
+    rows.compact_sort_by(|a, b| {
         weight(b).0.total_cmp(&weight(a).0).then(weight(b).1.total_cmp(&weight(a).1))
     });
     rows

@@ -8,6 +8,7 @@
 use crate::analysis::summary::{Samples, Series};
 use crate::analysis::sums::watch_window::WatchWindow;
 use crate::bounded_map::CappedMap;
+use crate::compact_sort::CompactSort;
 use crate::model::metric::Shape;
 use crate::model::{Metric, Name, Names, Sample, Scope};
 use crate::source::Batch;
@@ -88,7 +89,7 @@ impl SampleTally {
                 line.series(*metric, names.get(*subject), window, self.looked_ns)
             })
             .collect();
-        rows.sort_by(|a, b| (a.metric, &a.subject).cmp(&(b.metric, &b.subject)));
+        rows.compact_sort_by(|a, b| (a.metric, &a.subject).cmp(&(b.metric, &b.subject)));
         Samples { rows, left_out: self.unknown + self.series.refused() }
     }
 }

@@ -9,6 +9,7 @@ use crate::analysis::summary::{
 };
 use crate::analysis::sums::device_layer::DeviceLayer;
 use crate::analysis::sums::usage_by_key::Used;
+use crate::compact_sort::CompactSort;
 use crate::model::Name;
 
 /// The cgroup of what is in no other.
@@ -51,7 +52,7 @@ fn asked(tally: &WriterTally, rows: &RowMaker) -> Vec<AskedRow> {
     let mut asked: Vec<AskedRow> = tally.asked.iter().map(row).collect();
     asked.extend(tally.unkept.iter().map(other));
     // The order does not depend on hashes.
-    asked.sort_by(|a, b| order(a).cmp(&order(b)));
+    asked.compact_sort_by(|a, b| order(a).cmp(&order(b)));
     asked
 }
 

@@ -6,6 +6,7 @@ use super::locks::{folded, is_idle, is_idle_thread};
 use crate::analysis::summary::{ChainReport, ChainRow, ChainStep, Work};
 use crate::analysis::sums::own_io::is_own_name;
 use crate::bounded_map::CappedMap;
+use crate::compact_sort::CompactSort;
 use crate::model::{KnownBy, Name, Names, Stack, WaitChain, WaitClass};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
@@ -261,7 +262,7 @@ impl ChainTally {
         });
         let kernel = most(&account.kernel_stacks).and_then(|id| self.frames.get(&(id, false)));
         let mut files: Vec<(&Option<Name>, &u64)> = account.files.iter().collect();
-        files.sort_by_key(|(file, time)| {
+        files.compact_sort_by_key(|(file, time)| {
             (std::cmp::Reverse(**time), file.map(|file| names.get(file)))
         });
         let named = files.iter().filter_map(|(file, time)| file.map(|file| (file, **time)));

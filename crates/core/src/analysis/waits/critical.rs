@@ -7,6 +7,7 @@
 use super::graph::{BlockedSpan, WaitGraph, WaitTarget};
 use crate::analysis::summary::patterns::AwaitedThread;
 use crate::bounded_map::CappedMap;
+use crate::compact_sort::CompactSort;
 use crate::model::{Wait, WaitChain};
 use crate::source::Batch;
 
@@ -88,7 +89,7 @@ impl CriticalTally {
         let known = self.processes.iter().filter(is_known);
         let mut found: Vec<AwaitedThread> =
             known.filter_map(|(pid, process)| awaited(*pid, process)).collect();
-        found.sort_unstable_by_key(|thread| thread.pid);
+        found.compact_sort_by_key(|thread| thread.pid);
         found
     }
 }

@@ -9,6 +9,7 @@ use crate::analysis::sums::stacks::telling;
 use crate::analysis::sums::wait_parts::parts_of;
 use crate::analysis::waits::work::WorkTally;
 use crate::bounded_map::CappedMap;
+use crate::compact_sort::CompactSort;
 use crate::model::{Environment, Name, Names, Wait, WaitClass};
 use crate::source::Batch;
 use rustc_hash::FxHashMap;
@@ -203,7 +204,9 @@ impl Pass for WaitGroups {
         let order = |blocked_group: &BlockedGroup| {
             (blocked_group.pid, blocked_group.name.clone(), blocked_group.class)
         };
-        groups.sort_by(|a, b| b.time_ns.cmp(&a.time_ns).then_with(|| order(a).cmp(&order(b))));
+        groups.compact_sort_by(|a, b| {
+            b.time_ns.cmp(&a.time_ns).then_with(|| order(a).cmp(&order(b)))
+        });
         let unlisted_ns =
             groups.iter().skip(MOST_LISTED).map(|group| group.time_ns).fold(0, u64::saturating_add);
         groups.truncate(MOST_LISTED);

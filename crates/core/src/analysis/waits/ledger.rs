@@ -5,6 +5,7 @@ use crate::analysis::summary::{
 };
 use crate::analysis::sums::wait_parts::parts_of;
 use crate::bounded_map::CappedMap;
+use crate::compact_sort::CompactSort;
 use crate::model::{Name, Names, Wait, WaitClass};
 use std::collections::BTreeMap;
 
@@ -89,7 +90,7 @@ impl LedgerTally {
         }
         let blocked_ns = all.total_ns();
         let unknown_ns = all.class(WaitClass::Unknown).time_ns;
-        all.classes.sort_by_key(|(class, sum)| (std::cmp::Reverse(sum.time_ns), *class));
+        all.classes.compact_sort_by_key(|(class, sum)| (std::cmp::Reverse(sum.time_ns), *class));
         let timed = all.classes.iter().filter(|(_, sum)| sum.time_ns > 0);
         let classes =
             timed.map(|(class, sum)| self.class(*class, sum, blocked_ns, names)).collect();
@@ -122,7 +123,7 @@ impl LedgerTally {
             };
         let waiters = self.processes.iter().map(waiter);
         let mut most: Vec<LedgerWaiter> = waiters.filter(|waiter| waiter.time_ns > 0).collect();
-        most.sort_by(|a, b| b.time_ns.cmp(&a.time_ns).then(a.pid.cmp(&b.pid)));
+        most.compact_sort_by(|a, b| b.time_ns.cmp(&a.time_ns).then(a.pid.cmp(&b.pid)));
         let programs = by_program(&most);
         most.truncate(MOST_NAMED);
         ClassRow {
@@ -153,7 +154,7 @@ impl LedgerTally {
                     .collect(),
             })
             .collect();
-        rows.sort_by(|a, b| b.time_ns.cmp(&a.time_ns).then(a.pid.cmp(&b.pid)));
+        rows.compact_sort_by(|a, b| b.time_ns.cmp(&a.time_ns).then(a.pid.cmp(&b.pid)));
         rows.truncate(MOST_LISTED);
         rows
     }
@@ -181,7 +182,8 @@ fn by_program(waiters: &[LedgerWaiter]) -> Vec<ProgramWaiter> {
         time_ns,
     };
     let mut programs: Vec<ProgramWaiter> = sums.into_iter().map(program).collect();
-    programs.sort_by(|a, b| b.time_ns.cmp(&a.time_ns).then_with(|| a.process.cmp(&b.process)));
+    programs
+        .compact_sort_by(|a, b| b.time_ns.cmp(&a.time_ns).then_with(|| a.process.cmp(&b.process)));
     programs.truncate(MOST_NAMED);
     programs
 }

@@ -3,6 +3,7 @@
 //!
 //! What does not belong here: wake-ups (crate `iowhy-capture`).
 
+use crate::compact_sort::CompactSort;
 use crate::model::table::Table;
 use crate::model::{KnownBy, Name, WaitChain, WaitClass, WorkloadNames};
 use rustc_hash::FxHashMap;
@@ -341,7 +342,7 @@ impl WaitPast {
                 }
             }
         }
-        found.sort_by_key(|path| std::cmp::Reverse(path.storage_ns));
+        found.compact_sort_by_key(|path| std::cmp::Reverse(path.storage_ns));
         found.truncate(MOST_PATHS);
         // A thread waits for one thing at a time, even if its records overlap.
         let mut left = end_ns.saturating_sub(start_ns);

@@ -6,6 +6,7 @@
 use super::kind::BottleneckKind;
 use crate::analysis::summary::DeviceSummary;
 use crate::analysis::summary::patterns::WaitGroup;
+use crate::compact_sort::CompactSort;
 use crate::diagnosis::facts::{Facts, Waited};
 use crate::diagnosis::words;
 use std::collections::{BTreeMap, BTreeSet};
@@ -97,7 +98,7 @@ pub fn all<'a>(facts: &Facts<'a>, kind: BottleneckKind) -> Vec<GroupedWaits<'a>>
         GroupedWaits { kind, device, programs: programs(&waited), waited }
     };
     let mut groups: Vec<GroupedWaits<'a>> = devices.into_iter().map(of_device).collect();
-    groups.sort_by_key(|group| std::cmp::Reverse(group.waited.time_ns));
+    groups.compact_sort_by_key(|group| std::cmp::Reverse(group.waited.time_ns));
     groups
 }
 
@@ -117,7 +118,7 @@ fn programs<'a>(waited: &Waited<'a>) -> Vec<WaitingProgram<'a>> {
             waited: Waited::from_groups(groups),
         })
         .collect();
-    programs.sort_by_key(|program| std::cmp::Reverse(program.waited.time_ns));
+    programs.compact_sort_by_key(|program| std::cmp::Reverse(program.waited.time_ns));
     programs
 }
 

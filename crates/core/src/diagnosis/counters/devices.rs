@@ -5,6 +5,7 @@
 use super::load::{CountedLoad, rates};
 use super::{loads, of_counters, of_messages};
 use crate::analysis::summary::Direction;
+use crate::compact_sort::CompactSort;
 use crate::diagnosis::bottleneck;
 use crate::diagnosis::bottleneck::bound::{DEEP, SATURATED};
 use crate::diagnosis::facts::thresholds::{BUSY, DEVICE_SHARE};
@@ -114,7 +115,7 @@ fn sibling(load: &CountedLoad<'_>, all: &[CountedLoad<'_>], facts: &Facts<'_>) -
     if others.len() < 2 || load.requests < LEAST_REQUESTS {
         return None;
     }
-    others.sort_by(f64::total_cmp);
+    others.compact_sort_by(f64::total_cmp);
     let (median, slowest) = (others[others.len() / 2], others[others.len() - 1]);
     let times = mean_ns / median;
     if times < TIMES_SIBLINGS || slowest * 1.5 > mean_ns {

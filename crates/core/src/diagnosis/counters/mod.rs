@@ -31,6 +31,7 @@ use super::place::Place;
 use super::rule::Rule;
 use super::words;
 use crate::analysis::summary::Summary;
+use crate::compact_sort::CompactSort;
 use crate::model::Metric;
 use load::CountedLoad;
 
@@ -118,7 +119,7 @@ pub(super) fn with_counters(found: Vec<Finding>, facts: &Facts<'_>) -> Vec<Findi
         }
     }
     kept.extend(own);
-    kept.sort_by_key(|finding| (std::cmp::Reverse(finding.severity), finding.place));
+    kept.compact_sort_by_key(|finding| (std::cmp::Reverse(finding.severity), finding.place));
     kept
 }
 
@@ -173,6 +174,6 @@ pub(super) fn machine_words(summary: &Summary) -> Option<String> {
 pub(super) fn loads<'a>(summary: &'a Summary) -> Vec<CountedLoad<'a>> {
     let mut loads: Vec<CountedLoad<'a>> =
         summary.devices.iter().filter_map(CountedLoad::new).collect();
-    loads.sort_by(|a, b| b.util.unwrap_or(0.0).total_cmp(&a.util.unwrap_or(0.0)));
+    loads.compact_sort_by(|a, b| b.util.unwrap_or(0.0).total_cmp(&a.util.unwrap_or(0.0)));
     loads
 }

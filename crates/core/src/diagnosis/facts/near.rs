@@ -8,6 +8,7 @@
 use super::Facts;
 use crate::analysis::summary::patterns::WaitGroup;
 use crate::analysis::summary::{DeviceSummary, InScheduler, Summary};
+use crate::compact_sort::CompactSort;
 use std::collections::BTreeSet;
 
 /// The least mean number of threads blocked over the watch to count as others that wait: the
@@ -29,7 +30,7 @@ impl Facts<'_> {
         let mut devices: Vec<(u64, &str)> =
             self.devices().iter().map(|row| (waited(row), row.device.as_str())).collect();
         devices.retain(|(time_ns, _)| *time_ns >= least_ns.max(1));
-        devices.sort_by_key(|(time_ns, _)| std::cmp::Reverse(*time_ns));
+        devices.compact_sort_by_key(|(time_ns, _)| std::cmp::Reverse(*time_ns));
         devices.truncate(DEVICES);
         if devices.len() < 2 {
             Vec::new()

@@ -6,6 +6,7 @@
 use super::calls::{SYNC_ALL, SYNC_DATA};
 use super::{Facts, Subject, Waited};
 use crate::analysis::summary::{ActivityRow, DeviceSummary};
+use crate::compact_sort::CompactSort;
 use crate::diagnosis::programs::{self, FileRole, Topic};
 use crate::model::{Origin, WaitClass};
 use std::collections::BTreeMap;
@@ -125,7 +126,7 @@ impl<'a> Facts<'a> {
             .into_values()
             .map(|groups| self.syncs_of(Waited::from_groups(groups)))
             .collect();
-        found.sort_by_key(|syncs| std::cmp::Reverse(syncs.waited.time_ns));
+        found.compact_sort_by_key(|syncs| std::cmp::Reverse(syncs.waited.time_ns));
         found
     }
 

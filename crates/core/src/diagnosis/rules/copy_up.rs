@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::analysis::summary::ActivityRow;
+use crate::compact_sort::CompactSort;
 
 /// overlayfs's copy of a file into its upper layer.
 const COPY: &[&str] = &["ovl_copy_up*", "ovl_do_copy_up*"];
@@ -101,7 +102,7 @@ fn copied(facts: &Facts<'_>, device: &str) -> Option<String> {
     let files = &facts.patterns(device)?.access.files;
     let all: u64 = files.iter().map(|file| file.requests).fold(0, u64::saturating_add);
     let mut most: Vec<_> = files.iter().collect();
-    most.sort_by_key(|it| std::cmp::Reverse(it.requests));
+    most.compact_sort_by_key(|it| std::cmp::Reverse(it.requests));
     // Half of the requests are the copy's writes, which belong to a new file.
     let (mut names, mut sum): (Vec<&str>, u64) = (Vec::new(), 0);
     for it in most {

@@ -3,6 +3,7 @@
 use super::*;
 use crate::analysis::summary::Series;
 use crate::command::shell_word;
+use crate::compact_sort::CompactSort;
 use crate::model::Metric;
 use crate::model::metric::process_of;
 use facts::Waited;
@@ -82,7 +83,7 @@ fn starved(facts: &Facts<'_>) -> Option<Finding> {
     }
     let programs = programs.into_values().map(|groups| (CpuWait::new(facts, &groups), groups));
     let mut programs: Vec<_> = programs.filter(|(wanted, _)| wanted.starved_ns > 0).collect();
-    programs.sort_by_key(|(wanted, _)| std::cmp::Reverse(wanted.starved_ns));
+    programs.compact_sort_by_key(|(wanted, _)| std::cmp::Reverse(wanted.starved_ns));
     let sum = |of: fn(&CpuWait) -> u64| {
         programs.iter().map(|(wanted, _)| of(wanted)).fold(0_u64, u64::saturating_add)
     };
@@ -193,7 +194,7 @@ fn held_in<'a>(facts: &Facts<'a>, members: &[&'a Series]) -> Option<Throttled<'a
     if groups.is_empty() || of_them < MOST * of_all {
         return None;
     }
-    groups.sort_by_key(|group| std::cmp::Reverse(group.time_ns));
+    groups.compact_sort_by_key(|group| std::cmp::Reverse(group.time_ns));
     let waited = Waited::from_groups(groups);
     let in_waits_ns =
         waited.groups.iter().map(|group| group.starved_ns).fold(0_u64, u64::saturating_add);

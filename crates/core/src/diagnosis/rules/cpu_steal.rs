@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::analysis::summary::Series;
+use crate::compact_sort::CompactSort;
 use crate::model::Metric;
 use facts::thresholds::MOST;
 
@@ -112,7 +113,7 @@ impl StealSide {
     /// Returns the median of the bins' means, which one slow request does not change; `None` if
     /// there are too few.
     fn usual_ns(&mut self) -> Option<f64> {
-        self.means.sort_by(f64::total_cmp);
+        self.means.compact_sort_by(f64::total_cmp);
         let median = self.means.get(self.means.len() / 2).copied();
         median.filter(|_| self.requests >= REQUESTS && self.means.len() >= BINS)
     }

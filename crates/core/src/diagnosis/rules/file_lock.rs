@@ -4,6 +4,7 @@
 
 use super::*;
 use crate::analysis::summary::ChainRow;
+use crate::compact_sort::CompactSort;
 use crate::diagnosis::convoy::{Convoy, holder};
 use crate::diagnosis::programs;
 use crate::model::KnownBy;
@@ -35,7 +36,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     }
     let convoys = by_lock.into_iter().filter_map(|(lock, rows)| Some((lock, Convoy::new(rows)?)));
     let mut convoys: Vec<(&str, Convoy<'_>)> = convoys.collect();
-    convoys.sort_by_key(|(lock, convoy)| (std::cmp::Reverse(convoy.time_ns), *lock));
+    convoys.compact_sort_by_key(|(lock, convoy)| (std::cmp::Reverse(convoy.time_ns), *lock));
     let found = convoys.iter().take(LOCKS).filter_map(|convoy| of_lock(facts, convoy.0, &convoy.1));
     Ok(found.collect::<Vec<_>>().into())
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::analysis::summary::patterns::Slow;
+use crate::compact_sort::CompactSort;
 use crate::diagnosis::facts::thresholds::WARNING_SHARE;
 use crate::figures::plural;
 
@@ -107,7 +108,7 @@ fn hung<'a>(facts: &Facts<'a>) -> Vec<&'a DeviceSummary> {
     let is_hung =
         |device: &&DeviceSummary| device.stalled_ns.is_some_and(|stalled| stalled >= limit(device));
     let mut hung: Vec<&DeviceSummary> = facts.devices().iter().filter(is_hung).collect();
-    hung.sort_by_key(|hung| std::cmp::Reverse((hung.stalled_ns, hung.oldest_open_ns)));
+    hung.compact_sort_by_key(|hung| std::cmp::Reverse((hung.stalled_ns, hung.oldest_open_ns)));
     hung
 }
 

@@ -4,6 +4,7 @@ use super::super::bottleneck::bound::DEEP;
 use super::*;
 use crate::analysis::summary::DirectionSummary;
 use crate::analysis::summary::patterns::{Bin, Timeline};
+use crate::compact_sort::CompactSort;
 use facts::thresholds::{BIN_NS, FLAT};
 use facts::{Seller, shape};
 
@@ -295,7 +296,7 @@ fn rates(timeline: &Timeline, of: fn(&Bin) -> u64) -> Vec<f64> {
 /// Returns the variation without the highest and the lowest value.
 fn trimmed(values: &[f64]) -> f64 {
     let mut values = values.to_vec();
-    values.sort_by(f64::total_cmp);
+    values.compact_sort_by(f64::total_cmp);
     let inner = values.get(1..values.len().saturating_sub(1)).unwrap_or_default();
     shape::variation(inner)
 }
@@ -319,7 +320,7 @@ fn together<'a>(facts: &Facts<'a>) -> Option<Together<'a>> {
     let first = devices.first()?;
     let mut devices: Vec<&DeviceSummary> =
         devices.iter().copied().filter(|device| device.transport == first.transport).collect();
-    devices.sort_by_key(|device| &device.device);
+    devices.compact_sort_by_key(|device| &device.device);
     if devices.len() < 2 || devices.iter().all(|device| mean_ns(device) < SLOW_SOLD_NS) {
         return None;
     }

@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::analysis::summary::StageTime;
+use crate::compact_sort::CompactSort;
 use std::collections::BTreeSet;
 
 /// The least ratio of a member's median write or read to the fastest one's. Chosen: drives of one
@@ -78,7 +79,7 @@ fn members<'a>(facts: &Facts<'a>, names: &BTreeSet<String>) -> Option<Members<'a
             (stage.requests >= LEAST).then_some((row, stage))
         });
         let mut timed: Vec<(&DeviceSummary, StageTime)> = timed.collect();
-        timed.sort_by_key(|(_, stage)| std::cmp::Reverse(stage.p50_ns));
+        timed.compact_sort_by_key(|(_, stage)| std::cmp::Reverse(stage.p50_ns));
         let is_alike = |slow: &StageTime, fast: &StageTime| {
             let (one, other) = (slow.requests as f64, fast.requests as f64);
             let is_alike = one <= ALIKE * other && other <= ALIKE * one;

@@ -10,6 +10,7 @@ use crate::human;
 use crate::style::{Paint, Style};
 use iowhy_core::analysis::Summary;
 use iowhy_core::analysis::summary::{CodePathRow, DeviceSummary, Usage, UsedRow};
+use iowhy_core::compact_sort::CompactSort;
 use iowhy_core::model::Origin;
 use iowhy_core::model::stack::without_types;
 
@@ -104,7 +105,7 @@ fn processes_of(device: &DeviceSummary, style: &Style) -> Vec<UsageRow> {
 /// `postgres (×16) 97 %, jbd2/sda1-8 (212) 2.1 %`, as many as fit in the line.
 fn shares(mut rows: Vec<UsageRow>, style: &Style) -> Option<String> {
     rows.retain(|row| row.usage.time_share >= LEAST_SHARE);
-    rows.sort_by(|a, b| b.usage.time_share.total_cmp(&a.usage.time_share));
+    rows.compact_sort_by(|a, b| b.usage.time_share.total_cmp(&a.usage.time_share));
     let room = style.columns() - LABEL;
     let mut line = String::new();
     for row in rows.iter().take(MOST) {

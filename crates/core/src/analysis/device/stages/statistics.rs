@@ -11,6 +11,7 @@ use super::devices::{MAX_DEVICES, OTHER_DEVICES};
 use super::periods::BusyPeriods;
 use super::samples::{Average, Distances, MAX_HISTOGRAMS, Stage, StageSet};
 use crate::analysis::summary::{ByInterval, Interval};
+use crate::compact_sort::CompactSort;
 use rustc_hash::FxHashMap;
 
 /// Reads or writes of a device.
@@ -202,7 +203,9 @@ impl StageTotals {
     /// The processes by pid; who takes most time of requests first.
     pub fn processes(&self) -> Vec<(u32, &ProcessStages)> {
         let mut all: Vec<_> = self.processes.iter().map(|(pid, p)| (*pid, p)).collect();
-        all.sort_by_key(|(pid, p)| (std::cmp::Reverse(p.stages[Stage::Q2c as usize].total), *pid));
+        all.compact_sort_by_key(|(pid, p)| {
+            (std::cmp::Reverse(p.stages[Stage::Q2c as usize].total), *pid)
+        });
         all
     }
 

@@ -3,6 +3,7 @@
 use crate::analysis::summary::path_patterns;
 use crate::analysis::summary::{ActivityReport, ActivityRow, OtherFiles};
 use crate::analysis::sums::row_consumers::Pass;
+use crate::compact_sort::CompactSort;
 use crate::model::file::Counts;
 use crate::model::{Environment, FileActivity, FileKind, Name, Names};
 use crate::source::Batch;
@@ -176,7 +177,7 @@ impl ActivityTally {
         {
             rows = widen(rows, wider);
         }
-        rows.sort_by(|a, b| weight(&b.1).cmp(&weight(&a.1)).then_with(|| a.0.cmp(&b.0)));
+        rows.compact_sort_by(|a, b| weight(&b.1).cmp(&weight(&a.1)).then_with(|| a.0.cmp(&b.0)));
         rows
     }
 

@@ -4,6 +4,7 @@ use super::accounts::{Accounts, BlamePair, Times};
 use super::culprit::{Culprit, CulpritFile};
 use crate::analysis::summary::{BehindRow, BlameShares, BlameSummary, BlamedCulprit, BlamedWaiter};
 use crate::analysis::sums::keys::{ProcessKey, Reason};
+use crate::compact_sort::CompactSort;
 use crate::model::{Name, Names};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
@@ -15,7 +16,7 @@ const MOST_BEHIND: usize = 20;
 
 pub(super) fn summary(accounts: &Accounts, names: &Names) -> BlameSummary {
     let mut pairs: Vec<&BlamePair> = accounts.pairs().iter().collect();
-    pairs.sort_by_key(|pair| (pair.waiter, Reverse(pair.times.whole())));
+    pairs.compact_sort_by_key(|pair| (pair.waiter, Reverse(pair.times.whole())));
     let mut waiters: Vec<BlamedWaiter> = pairs
         .chunk_by(|a, b| a.waiter == b.waiter)
         .filter_map(|own| waiter(accounts, own.first()?.waiter, own, names))
@@ -27,7 +28,7 @@ pub(super) fn summary(accounts: &Accounts, names: &Names) -> BlameSummary {
     waiters.retain(|waiter| waiter.waits > 0);
     let mut whole = BlameShares::default();
     waiters.iter().for_each(|waiter| whole.add(&waiter.shares));
-    waiters.sort_by(|a, b| {
+    waiters.compact_sort_by(|a, b| {
         let size = |blamed_waiter: &BlamedWaiter| {
             (blamed_waiter.shares.others_ns, blamed_waiter.shares.waited_ns)
         };
@@ -187,7 +188,7 @@ fn culprits(accounts: &Accounts, names: &Names) -> Vec<BlamedCulprit> {
         BlamedCulprit { pid, process, reason, time_ns: times.whole(), queue_ns, device_ns }
     };
     let mut rows: Vec<BlamedCulprit> = sums.into_iter().map(row).collect();
-    rows.sort_by(|a, b| {
+    rows.compact_sort_by(|a, b| {
         let tie = (a.pid, &a.reason).cmp(&(b.pid, &b.reason));
         b.time_ns.cmp(&a.time_ns).then(tie)
     });
