@@ -6,6 +6,7 @@
 
 use crate::analysis::sums::slots::renumbered;
 use crate::analysis::sums::stacks::{cycle, telling};
+use crate::compact_sort::CompactSort;
 use crate::model::{Name, Names, Stack};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -195,7 +196,7 @@ impl FlameTally {
             return;
         }
         let mut order: Vec<(Branch, u64)> = branches.into_iter().collect();
-        order.sort_unstable_by_key(|(branch, time)| (std::cmp::Reverse(*time), *branch));
+        order.compact_sort_by_key(|(branch, time)| (std::cmp::Reverse(*time), *branch));
         order.truncate(MOST_BRANCHES);
         let kept: FxHashSet<Branch> = order.into_iter().map(|(branch, _)| branch).collect();
         self.sums.retain(|key, _| kept.contains(&key.branch()));
@@ -218,7 +219,7 @@ impl FlameTally {
         });
         self.fit(MOST_LEAVES);
         let mut sums: Vec<(FlameKey, u64)> = self.sums.into_iter().collect();
-        sums.sort_unstable_by_key(|(key, time)| (std::cmp::Reverse(*time), *key));
+        sums.compact_sort_by_key(|(key, time)| (std::cmp::Reverse(*time), *key));
         sums.truncate(MOST_LEAVES);
         let last = files.iter().copied().max().unwrap_or(0);
         let (time_ns, every, by_file) = (self.all_ns, self.every, self.by_file);
@@ -243,7 +244,7 @@ impl FlameTally {
         }
         tree.leaves =
             leaves.into_iter().map(|(leaf, time_ns)| FlameLeaf { time_ns, ..leaf }).collect();
-        tree.leaves.sort_unstable();
+        tree.leaves.compact_sort_by(FlameLeaf::cmp);
         tree
     }
 }

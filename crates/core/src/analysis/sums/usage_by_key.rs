@@ -255,17 +255,15 @@ impl<K: Copy + Eq + Hash> Bounded<K> {
 
 /// Marks the `count` largest of `values`; among equal ones, the earlier.
 fn mark_largest(marks: &mut [bool], values: Vec<u64>, count: usize) {
-    largest(values.len(), count, |index| values[index])
-        .into_iter()
-        .for_each(|index| marks[index] = true);
+    largest(&values, count).into_iter().for_each(|index| marks[index] = true);
 }
 
-/// The indices below `len` of the `count` largest values, the largest first; among equal ones, the
-/// earlier. Sorts no others.
-pub(crate) fn largest(len: usize, count: usize, value: impl Fn(usize) -> u64) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..len).collect();
-    let rank = |index: &usize| (std::cmp::Reverse(value(*index)), *index);
-    if count < len {
+/// The indices of the `count` largest values, the largest first; among equal ones, the earlier.
+/// Sorts no others.
+pub(crate) fn largest(values: &[u64], count: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    let rank = |index: &usize| (std::cmp::Reverse(values[*index]), *index);
+    if count < values.len() {
         order.select_nth_unstable_by_key(count, rank);
         order.truncate(count);
     }
@@ -285,7 +283,7 @@ mod tests {
             let mut sorted: Vec<usize> = (0..values.len()).collect();
             sorted.sort_by_key(|index| std::cmp::Reverse(values[*index]));
             for count in [0, 1, 16, 99, 100, 2000] {
-                let found = largest(values.len(), count, |index| values[index]);
+                let found = largest(&values, count);
                 assert_eq!(found, sorted[..count.min(sorted.len())], "{count} of {len}");
             }
         }

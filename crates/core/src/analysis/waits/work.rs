@@ -13,6 +13,7 @@
 
 use crate::analysis::summary::{Work, WorkKind};
 use crate::bounded_map::CappedMap;
+use crate::compact_sort::CompactSort;
 use crate::model::metric::process_of;
 use crate::model::{KnownBy, Metric, Name, Names, Sample, Scope, WaitChain};
 use crate::source::Batch;
@@ -169,7 +170,7 @@ impl WorkTally {
         }
         sleepers
             .values_mut()
-            .for_each(|own| own.sort_by_key(|sleeper| (u64::MAX - sleeper.0, sleeper.1)));
+            .for_each(|own| own.compact_sort_by_key(|sleeper| (u64::MAX - sleeper.0, sleeper.1)));
         let mut pids: Vec<u32> = self.seen.keys().chain(sleepers.keys()).copied().collect();
         pids.sort_unstable();
         pids.dedup();

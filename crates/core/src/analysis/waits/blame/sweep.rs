@@ -188,7 +188,8 @@ impl FoundCulprits {
     /// The indices of the `most` with the longest time; among equal ones, the earlier.
     fn largest(&self, most: usize) -> Vec<Option<u8>> {
         let mut slots = vec![None; self.sums.len()];
-        let order = usage_by_key::largest(self.sums.len(), most, |index| self.sums[index].1);
+        let sums: Vec<u64> = self.sums.iter().map(|(_, sum)| *sum).collect();
+        let order = usage_by_key::largest(&sums, most);
         for (slot, index) in order.into_iter().enumerate() {
             slots[index] = Some(slot as u8);
         }

@@ -178,8 +178,9 @@ impl ServiceWindow {
 /// The largest sums, and all others as one.
 fn shortened(sums: Vec<(Culprit, u64)>) -> Vec<(Culprit, u64)> {
     let time = |(_, time): &(Culprit, u64)| *time;
-    let all = sums.iter().map(time).fold(0, u64::saturating_add);
-    let order = usage_by_key::largest(sums.len(), PAST_CULPRITS, |index| sums[index].1);
+    let times: Vec<u64> = sums.iter().map(time).collect();
+    let all = times.iter().copied().fold(0, u64::saturating_add);
+    let order = usage_by_key::largest(&times, PAST_CULPRITS);
     let mut kept: Vec<(Culprit, u64)> = order.into_iter().map(|index| sums[index]).collect();
     let rest = all.saturating_sub(kept.iter().map(time).fold(0, u64::saturating_add));
     if rest > 0 {
