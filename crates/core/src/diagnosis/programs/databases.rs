@@ -32,7 +32,8 @@ pub(super) const ALL: &[KnownProgram] = &[
             locked meanwhile",
         Checkpoint: "PostgreSQL: raise max_wal_size so that checkpoint_timeout triggers \
             checkpoints, keep checkpoint_completion_target=0.9, set checkpoint_flush_after, and \
-            put pg_wal on its own device",
+            put pg_wal on its own device; DROP DATABASE, base backups and CREATE DATABASE with \
+            STRATEGY file_copy force one and wait for it (log_checkpoints tells which)",
         Recovery: "PostgreSQL 14 and later: set recovery_init_sync_method=syncfs, which syncs the \
             file system once instead of each data file",
         Scan: "PostgreSQL: `EXPLAIN (ANALYZE, BUFFERS)` the query and give it an index; a scan \

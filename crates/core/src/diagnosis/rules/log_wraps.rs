@@ -11,6 +11,9 @@ const PER_MINUTE: f64 = 2.0;
 const TWICE: f64 = 1.5;
 /// The least number of bytes written to it, so that a few appends prove nothing.
 const LEAST_BYTES: u64 = 1 << 20;
+/// The least number of times that its beginning is written again: a new segment (of PostgreSQL) is
+/// filled with zeros, and then written once.
+const WRAPS: u64 = 2;
 
 rule!(
     "log-wraps",
@@ -39,10 +42,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let most = logs.max_by(|a, b| turns(a.1).total_cmp(&turns(b.1)));
     let Some((device, log)) = most else { return Ok(RuleVerdict::Clear) };
     let per_minute = turns(log) * 60.0 / facts.seconds();
-    if log.wraps == 0 || log.written < LEAST_BYTES || turns(log) < TWICE || per_minute < PER_MINUTE
-    {
-        return Ok(RuleVerdict::Clear);
-    }
+    let is_circle = log.wraps >= WRAPS && turns(log) >= TWICE;
+    clear_if(!is_circle || log.written < LEAST_BYTES || per_minute < PER_MINUTE)?;
     let program = programs::of(None, Some(&log.file));
     let waits = facts.waits(|group| {
         let is_own = programs::of(Some(&group.process), None).map(|it| it.name);
@@ -120,5 +121,6 @@ mod tests {
     fn a_log_that_grows_or_is_large_enough_is_not() {
         assert_eq!(found("/var/lib/mysql/ib_logfile0", 160, 1000), None);
         assert_eq!(found("/var/lib/mysql/t.ibd", 160, 64), None, "data pages");
+        assert_eq!(found("/db/pg_wal/xlogtemp.7", 128, 64), None, "zeros, and then the log");
     }
 }
