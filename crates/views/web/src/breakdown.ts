@@ -32,7 +32,7 @@ class ChoiceLine {
   show(row: Row, share: number, chosen: string | undefined, side: Side): void {
     const p = (part: number) => {
       const value = percentile(side, row.latencies, 0, part);
-      return value === null ? "-" : time(value);
+      return value === null ? "-" : `~${time(value)}`;
     };
     const isChosen = row.name === chosen;
     this.root.className = isChosen ? "chosen" : chosen === undefined ? "" : "other";

@@ -161,7 +161,7 @@ class Page {
     const p = [0.5, 0.99].map((share) => percentile(side, latencies, 0, share));
     const parts = [`${count(total.count)} requests`, bytes(total.bytes)];
     if (total.count > 0) parts.push(`mean ${time(total.time / total.count)}`);
-    if (p[0] !== null && p[0] !== undefined) parts.push(`p50 ${time(p[0])}`, `p99 ${time(p[1] ?? p[0])}`);
+    if (p[0] !== null && p[0] !== undefined) parts.push(`p50 ~${time(p[0])}`, `p99 ~${time(p[1] ?? p[0])}`);
     if (side.tables["waits"]?.rows) parts.push(`threads blocked ${time(total.blocked)}`);
     into.textContent = `${parts.join(", ")}, in ${seconds((window[1] - window[0]) / 1e9, 0.01)}`;
     Object.assign(into.dataset, {

@@ -352,7 +352,7 @@ function addWaits(sums: Sums, kept: Kept, breakdowns: Record<Dimension, Breakdow
   sums.waits = classes.filter((it) => it.total > 0).sort((a, b) => b.total - a.total);
 }
 
-/** The latency that a share of the requests in `bins` took at most: the upper edge of its bin. */
+/** The latency that a share of the requests in `bins` took at most, as if those of a bin were spread evenly. */
 export function percentile(
   side: Side, bins: Float64Array, from: number, share: number,
 ): number | null {
@@ -361,8 +361,12 @@ export function percentile(
   if (all === 0) return null;
   let rest = Math.max(1, Math.ceil(all * share));
   for (let bin = 0; bin < BINS; bin++) {
-    rest -= bins[from + bin] ?? 0;
-    if (rest <= 0) return binFrom(side, bin + 1);
+    const own = bins[from + bin] ?? 0;
+    rest -= own;
+    if (rest <= 0) {
+      const [low, high] = [binFrom(side, bin), binFrom(side, bin + 1)];
+      return low + (high - low) * (own + rest) / own;
+    }
   }
   return null;
 }
