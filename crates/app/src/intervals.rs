@@ -150,6 +150,7 @@ fn live<P: Pass>(
     printer.answer.finish()?;
     report_late(late);
     output::losses(&watched.environment.losses);
+    output::limits(&watched.environment);
     Ok(())
 }
 
@@ -189,6 +190,7 @@ fn recorded<P: Pass>(
         output::note(&counted(left_out, "intervals without a row are not shown"));
     }
     output::losses(&source.environment().losses);
+    output::limits(source.environment());
     silent.sentences().for_each(|said| output::note(&said));
     Ok(())
 }

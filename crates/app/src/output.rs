@@ -3,7 +3,7 @@
 use crate::args::WantedColour;
 use crate::failure::Failure;
 use iowhy_blktrace::trace::Warnings;
-use iowhy_core::model::Losses;
+use iowhy_core::model::{Environment, Losses};
 use iowhy_views::escape::escape;
 use iowhy_views::fold;
 use iowhy_views::style::Style;
@@ -236,6 +236,11 @@ pub fn loss_sentences(losses: &Losses) -> Vec<String> {
 /// Prints the losses to standard error.
 pub fn losses(losses: &Losses) {
     loss_sentences(losses).iter().for_each(|sentence| note(sentence));
+}
+
+/// Prints what was not recorded all the time to standard error.
+pub fn limits(environment: &Environment) {
+    environment.limits.iter().for_each(|limit| note(&format!("note: {limit}")));
 }
 
 /// Prints why the command failed, and a hint.

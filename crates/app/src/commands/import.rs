@@ -46,7 +46,7 @@ pub fn run(args: &ImportArgs) -> Result<(), Failure> {
     };
     writer.finish(&mut environment, &names)?;
     partial.finish()?;
-    environment.limits.iter().for_each(|limit| output::note(&format!("note: {limit}")));
+    output::limits(&environment);
     output::losses(&environment.losses);
     let (seconds, path) = (environment.duration_ns() as f64 / 1e9, args.output.display());
     let requests = counted(requests, "requests");

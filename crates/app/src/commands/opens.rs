@@ -87,7 +87,7 @@ fn live(args: &Opens) -> Result<(), Failure> {
         Ok(printer)
     })?;
     watched.sink.answer.finish()?;
-    watched.environment.limits.iter().for_each(|limit| output::note(&format!("note: {limit}")));
+    output::limits(&watched.environment);
     output::losses(&watched.environment.losses);
     Ok(())
 }

@@ -18,6 +18,10 @@ const MOST_WAITERS: usize = 10;
 const MOST_BEHIND: usize = 6;
 const MOST_CULPRITS: usize = 10;
 
+/// Said of a watch that recorded a sample of the waits.
+const SAMPLED: &str = "a sample of the waits was recorded: times are of those, and not weighted as \
+                       in WAITS; shares are estimates";
+
 /// A row of `iowhy blame`: a waiter, or a culprit.
 #[derive(Clone, Debug, Default)]
 pub struct BlameRow {
@@ -167,6 +171,9 @@ pub(crate) fn tables(summary: &Summary, screen: &mut Screen<'_>) {
     screen.table(&CULPRITS, &rows);
     screen.gap();
     screen.prose(&whole(blame, style), 0, Paint::Plain);
+    if summary.environment.thinning.iter().any(|level| level.waits_one_in > 1) {
+        screen.prose(SAMPLED, 0, Paint::Faint);
+    }
 }
 
 fn whole(blame: &BlameSummary, style: &Style) -> String {
