@@ -19,6 +19,9 @@ pub trait CompactSort<T> {
 
 impl<T> CompactSort<T> for [T] {
     fn compact_sort_by(&mut self, mut compare: impl FnMut(&T, &T) -> Ordering) {
+        if self.len() < 2 {
+            return;
+        }
         let elements = &*self;
         let order = order(self.len(), &mut |a, b| compare(&elements[a], &elements[b]));
         arrange(order, &mut |a, b| self.swap(a, b));

@@ -329,8 +329,8 @@ fn estimates(environment: &Environment) -> Option<String> {
         None => environment.is_sampled().then(|| "a sample of requests was recorded".to_owned())?,
     };
     Some(format!(
-        "{recorded} at the fewest: numbers are estimates that are not scaled to the kernel's counts \
-         (`iowhy report` has those); seeks, periods and Q2Q are of the recorded ones"
+        "{recorded} at the fewest: numbers are estimates that are not scaled to the kernel's \
+         counts (`iowhy report` has those); seeks, periods and Q2Q are of the recorded ones"
     ))
 }
 

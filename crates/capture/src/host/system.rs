@@ -38,8 +38,11 @@ pub fn now_ns() -> u64 {
 /// times of processes are in that of their reader.
 fn nanoseconds(clock: ClockId) -> i64 {
     static OFFSET: LazyLock<i64> = LazyLock::new(|| {
+        // The offsets are those of children, whose namespace may be another one.
+        let link = |name: &str| std::fs::read_link(Path::new("/proc/self/ns").join(name)).ok();
         let offsets = read_text("/proc/self/timens_offsets").unwrap_or_default();
-        monotonic_offset(&offsets).unwrap_or(0)
+        let is_own = link("time").is_some() && link("time") == link("time_for_children");
+        monotonic_offset(&offsets).filter(|_| is_own).unwrap_or(0)
     });
     let time = clock_gettime(clock);
     let offset = if clock == ClockId::Monotonic { *OFFSET } else { 0 };

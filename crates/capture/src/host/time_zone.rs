@@ -26,7 +26,11 @@ fn from_variable(variable: Option<&str>) -> Option<TimeZone> {
     let Some(name) = name.filter(|name| !name.is_empty()) else {
         return from_file(Path::new(OF_MACHINE));
     };
-    let of_system = is_zone(name).then(|| Path::new(ZONES).join(name));
+    if name == OF_MACHINE {
+        return from_file(Path::new(OF_MACHINE));
+    }
+    let own = name.strip_prefix(ZONES).map_or(name, |rest| rest.trim_start_matches('/'));
+    let of_system = is_zone(own).then(|| Path::new(ZONES).join(own));
     of_system.and_then(|path: PathBuf| from_file(&path)).or_else(|| TimeZone::posix(name).ok())
 }
 
@@ -61,7 +65,9 @@ mod tests {
         assert_eq!(offset("UTC0"), Some(0));
         let folder = tempfile::tempdir().unwrap();
         let of_others = folder.path().join("zone");
-        std::fs::write(&of_others, "TZif").unwrap();
+        let utc = [b"TZif".as_slice(), &[0; 28], &[0, 0, 0, 1], &[0, 0, 0, 4], &[0; 6], b"UTC\0"];
+        std::fs::write(&of_others, utc.concat()).unwrap();
+        assert!(from_file(&of_others).is_some(), "it is a zone");
         let path = of_others.to_str().unwrap();
         for named in [path, &format!(":{path}"), "../../../etc/passwd", "/dev/zero", "./UTC"] {
             assert_eq!(offset(named), None, "{named}");
@@ -76,5 +82,6 @@ mod tests {
         }
         assert_eq!(offset("Asia/Tokyo"), Some(9 * 3600));
         assert_eq!(offset(":Asia/Tokyo"), Some(9 * 3600));
+        assert_eq!(offset(":/usr/share/zoneinfo/Asia/Tokyo"), Some(9 * 3600));
     }
 }

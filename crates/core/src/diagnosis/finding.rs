@@ -4,6 +4,7 @@ use super::claims::Claims;
 use super::facts::thresholds::WARNING_SHARE;
 use super::facts::{Facts, Gain, OtherWork, Waited, device_time_ns};
 use super::place::Place;
+use super::programs;
 use super::subject::Subject;
 use super::words;
 use crate::analysis::summary::patterns::WaitGroup;
@@ -527,7 +528,10 @@ impl Finding {
             Some(share) => Some(Gain::new(self.subject.process.as_deref(), share)),
             // How a program of maintenance syncs is its own doing.
             None => self.claims.gain(facts, |group| {
-                let is_background = facts.is_background(group) && !facts.is_sync(group);
+                let is_own_doing = programs::is_maintenance(&group.process)
+                    && self.place >= Place::Flush
+                    && facts.is_sync(group);
+                let is_background = facts.is_background(group) && !is_own_doing;
                 !(is_background || is_at_own_pace(group))
             }),
         };

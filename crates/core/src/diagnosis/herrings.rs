@@ -2,7 +2,7 @@
 //! rules suspect and the data refutes.
 
 use super::facts::Facts;
-use super::finding::{Finding, Severity};
+use super::finding::Finding;
 use super::rules;
 use super::words;
 use crate::analysis::summary::DeviceSummary;
@@ -24,9 +24,7 @@ pub(super) fn red_herrings(facts: &Facts<'_>, findings: &[Finding]) -> Vec<Strin
     let refuted = rules::ALL.iter().map(|rule| (rule.refuted)(facts));
     let mut sentences: Vec<String> = refuted.flatten().collect();
     sentences.truncate(MOST);
-    // Waits of a file system over several devices are for none of them in particular.
-    let is_known = first.subject.device.is_some() || first.severity == Severity::Info;
-    for device in facts.devices().iter().filter(|_| is_known) {
+    for device in facts.devices() {
         if is_guilty(&device.device) || sentences.len() == MOST {
             continue;
         }
@@ -43,7 +41,9 @@ pub(super) fn red_herrings(facts: &Facts<'_>, findings: &[Finding]) -> Vec<Strin
             continue;
         }
         let Some(owner) = device.processes.first() else { continue };
-        if is_for_others(facts, device, &owner.subject.process) {
+        // Who is named by a finding is no other suspect.
+        let is_named = findings.iter().any(|it| it.sentence.contains(&owner.subject.process));
+        if is_named || is_for_others(facts, device, &owner.subject.process) {
             continue;
         }
         let name = words::process(&owner.subject.process, owner.subject.pid, None);

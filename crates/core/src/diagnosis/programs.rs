@@ -265,7 +265,8 @@ const BULK: &[(&str, &str)] = &[
     ("magick", OF_PICTURES),
     ("montage", OF_PICTURES),
 ];
-const OF_PICTURES: &str = "ImageMagick keeps pixels beyond its limits in files: raise the memory \
+const OF_PICTURES: &str = "ImageMagick keeps pixels beyond its limits in files: where pictures \
+                           are trusted, raise the memory \
                            and map limits in policy.xml (`identify -list resource`; `-limit \
                            memory 2GiB -limit map 4GiB`), or lead MAGICK_TEMPORARY_PATH to a fast \
                            disk";

@@ -156,13 +156,14 @@ fn stands_above(cause: &Finding, finding: &Finding) -> bool {
 
 /// Returns the time that a finding explains and `explained` does not, by how sure it is.
 fn weight(finding: &Finding, explained: &Claims) -> f64 {
-    let trust = match finding.confidence {
-        // That somebody waits is certain, and why is not said.
-        _ if finding.layer == FindingLayer::Bottleneck => UNEXPLAINED,
+    let trust: f64 = match finding.confidence {
         Confidence::Certain => 1.0,
         Confidence::Likely => 0.8,
         Confidence::Possible => 0.5,
     };
+    // That somebody waits is certain, and why is not said.
+    let most = if finding.layer == FindingLayer::Bottleneck { UNEXPLAINED } else { 1.0 };
+    let trust = trust.min(most);
     // The most that can be gained counts a little less than what was seen to be lost.
     let bound = if finding.impact_at_most { UPPER_BOUND } else { 1.0 };
     let left = finding.claims.clone().without(explained);

@@ -91,8 +91,12 @@ impl DirectionTally {
     /// Returns the ratio between them.
     fn correct(&mut self, exact: &ExactCount, beyond: &DirectionTally) -> Calibration {
         let recorded = (self.requests.saturating_sub(beyond.requests), self.bytes);
+        let timed = (
+            self.waits.0.saturating_sub(beyond.waits.0),
+            self.waits.1.saturating_sub(beyond.waits.1),
+        );
         let found = Calibration::new(recorded, (exact.requests, exact.bytes))
-            .of_times(self.waits, (exact.timed, exact.latency_ns));
+            .of_times(timed, (exact.timed, exact.latency_ns));
         self.merges = found.count(self.merges);
         self.requeues = found.count(self.requeues);
         self.sequential.requests = found.count(self.sequential.requests);

@@ -128,8 +128,9 @@ pub(super) const ALL: &[KnownProgram] = &[
         "NSQ": ["nsqd"],
         paths: [WriteAheadLog ".diskqueue."];
         Sync: "NSQ: keep more messages in memory (`--mem-queue-size`, whose messages a crash \
-            loses), sync less often (`--sync-every`, 2500 by default, `--sync-timeout`), or put \
-            `--data-path` on a device with power-loss protection",
+            loses), sync less often (`--sync-every`, 2500 by default, `--sync-timeout`; a crash \
+            of the machine loses what was not synced), or put `--data-path` on a device with \
+            power-loss protection",
     },
     program! {
         "memcached": ["memcached", "mc-worker", "mc-ext*"];

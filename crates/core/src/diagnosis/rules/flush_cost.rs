@@ -17,6 +17,9 @@ const LEAST: u64 = 5;
 /// The share of the watch in which a device flushes from which its other requests wait for that.
 /// Chosen.
 const BUSY: f64 = 0.5;
+/// The most that a flush may take as a multiple of the reads that wait for its end. Chosen: they
+/// come at any moment of it.
+const HELD: f64 = 4.0;
 /// The least flushes of the kernel's own per write if each write ends with one. Chosen: the last
 /// one may be open.
 const EACH_WRITE: f64 = 0.8;
@@ -92,7 +95,7 @@ fn syncs<'a>(facts: &Facts<'a>, name: &str, flush: &StageTime) -> (Vec<ProgramSy
 }
 
 /// Returns the waits for the device beside syncs, and the part of them that is behind its flushes,
-/// nanoseconds: it does nothing else meanwhile.
+/// nanoseconds, if its reads are as slow as that.
 fn behind<'a>(
     facts: &Facts<'a>,
     device: &DeviceSummary,
@@ -100,7 +103,10 @@ fn behind<'a>(
 ) -> (facts::Waited<'a>, u64) {
     let busy = flush.sum_ns as f64 / facts.duration_ns().max(1) as f64;
     let is_other = |group: &WaitGroup| group.device.as_ref() == Some(&device.device);
-    let is_behind = busy >= BUSY && !are_flushed(facts, device);
+    // Devices with several queues read meanwhile.
+    let read = facts::stage(device, Direction::Read, Interval::D2c);
+    let is_slow = read.is_some_and(|read| HELD * read.mean_ns >= flush.mean_ns);
+    let is_behind = busy >= BUSY && is_slow && !are_flushed(facts, device);
     let others = facts.waits(|group| is_behind && is_other(group) && !facts.is_sync(group));
     let time_ns = others.time_ns as f64 * busy.min(1.0);
     (others, time_ns as u64)
@@ -128,8 +134,9 @@ fn finding(facts: &Facts<'_>, device: &DeviceSummary, flush: StageTime, median: 
         format!(", which holds the journal of the file system on {file_system},")
     });
     let image = if is_cached_below(facts, device) { IN_CACHE } else { "" };
+    let also = if behind_ns > 0 { "; reads wait behind it" } else { "" };
     let sentence = format!(
-        "{name}{image}{holds} takes {} to flush its cache{than}{waits}",
+        "{name}{image}{holds} takes {} to flush its cache{than}{waits}{also}",
         words::time(flush.mean_ns),
     );
     let finding = if waited_ns > 0 {
@@ -286,7 +293,7 @@ mod tests {
 
     #[test]
     fn reads_behind_flushes_are_claimed_with_the_syncs() {
-        let found = |flush_ms: u64| {
+        let found = |flush_ms: u64, read_ms: u64| {
             let mut script = Script::new(10);
             for index in 0..20 {
                 let at = index * 500 * MS;
@@ -295,15 +302,18 @@ mod tests {
                 script.wait((7, "named"), WaitClass::Fsync, flush_ms * MS, flush_ms * MS, 0);
                 script.waited_on("sda", "/zone.jnl", 74);
                 let read = script.read("sda", 131_072).by(8, "rsync").at((at + MS) as i64);
-                read.direct(500, 500, flush_ms * MS).add();
-                script.wait((8, "rsync"), WaitClass::PageRead, flush_ms * MS, flush_ms * MS, 0);
+                read.direct(500, 500, read_ms * MS).add();
+                script.wait((8, "rsync"), WaitClass::PageRead, read_ms * MS, read_ms * MS, 0);
                 script.waited_on("sda", "/iso", 0);
             }
             diagnose(&script.summary()).findings
         };
-        let findings = found(450);
+        let findings = found(450, 450);
         assert_eq!(findings[0].cause, "flush-cost", "{findings:#?}");
         assert_eq!(findings[0].subject.process.as_deref(), Some("named"));
+        assert!(findings[0].sentence.contains("; reads wait behind it"), "{findings:#?}");
+        let found = found(450, 20).into_iter().find(|it| it.cause == "flush-cost").unwrap();
+        assert!(!found.sentence.contains("reads wait"), "it reads meanwhile: {found:?}");
     }
 
     #[test]

@@ -44,10 +44,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let syncs = facts.waits(|group| OF_JOURNAL.contains(&group.class) && is_sync(group.syscall));
     let longest = Subject { file: None, ..all.subject() };
     let kind = JournalKind::new(facts, longest.device.as_deref());
-    let filler = match filler(facts, &longest) {
-        Filler::Unknown => writer_beside(facts, &all.subject()).unwrap_or(Filler::Unknown),
-        known => known,
-    };
+    let filler = filler(facts, &longest);
     let syncing = syncing_beside(facts, &others, &syncs).filter(|syncing| {
         // An fsync of btrfs writes its own log, and commits no transaction.
         kind != Some(JournalKind::Btrfs) && !filler.is_other_than(syncing)
@@ -57,7 +54,11 @@ fn judge(facts: &Facts<'_>) -> Judged {
             let held = Subject { file: None, ..others.subject() };
             (held, Filler::Syncs(syncing), &others)
         }
-        None => (longest, filler, &all),
+        None => {
+            let beside = || writer_beside(facts, &all.subject());
+            let is_known = !matches!(filler, Filler::Unknown);
+            (longest, if is_known { filler } else { beside().unwrap_or(filler) }, &all)
+        }
     };
     let (tickets_ns, _) = facts.waits_in(TICKETS);
     let for_what = awaited(kind, tickets_ns * 2 >= all.time_ns);
@@ -70,18 +71,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     );
     // btrfs also waits for space, no matter which program writes.
     let is_own = matches!(filler, Filler::Itself) && tickets_ns * 2 < all.time_ns;
-    let is_of_journal = matches!(kind, Some(JournalKind::Ext4 | JournalKind::Xfs));
-    // A program that syncs by itself may have a setting for that.
-    let own_advice = programs::of(subject.process.as_deref(), None)
-        .and_then(|program| program.advice(Topic::Sync))
-        .filter(|_| !held && is_of_journal && !matches!(filler, Filler::Syncs(_)))
-        .map(|advice| format!("{advice}; else {}", fix(facts, kind)));
-    let of_syncs = match &filler {
-        Filler::Syncs(who) => {
-            Some(format!("let {} {OF_SYNCS}; else {}", words::who(who), fix(facts, kind)))
-        }
-        _ => None,
-    };
+    let fix = remedy(facts, &subject, &filler, kind, held, is_own);
     let outside = others.time_ns as f64 / all.time_ns as f64 * 100.0;
     Ok(Finding::of_blocked(facts, waited.time_ns, sentence)
         .claiming(Claims::of_waits(waited))
@@ -90,11 +80,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .shown("blocked time for the journal", all.time_ns as f64, "ns", "iowhy waits")
         .also("share outside fsync", outside, "%")
         .also("longest wait", waited.longest_ns() as f64, "ns")
-        .fix(match own_advice.or(of_syncs) {
-            Some(own) => own,
-            None if is_own && is_of_journal => OWN.to_owned(),
-            None => fix(facts, kind),
-        })
+        .fix(fix)
         // Its own writes fill the journal, as fast as the device is: why it writes and syncs them,
         // and why the device is slow, is for others to say.
         .at_most(if is_own { Severity::Info } else { Severity::Critical })
@@ -106,6 +92,28 @@ fn judge(facts: &Facts<'_>) -> Judged {
 const OWN: &str = "its own changes fill the journal: change fewer names and inodes, sync less \
                    often or several files at once (syncfs), keep scratch files on a tmpfs; else a \
                    faster device";
+
+/// Returns the advice: about who syncs, else the program's own setting, where its own syncs wait
+/// and not mostly others (`held`).
+fn remedy(
+    facts: &Facts<'_>,
+    subject: &Subject,
+    filler: &Filler,
+    kind: Option<JournalKind>,
+    held: bool,
+    is_own: bool,
+) -> String {
+    let is_of_journal = matches!(kind, Some(JournalKind::Ext4 | JournalKind::Xfs));
+    let program = programs::of(subject.process.as_deref(), None);
+    let own = program.and_then(|program| program.advice(Topic::Sync));
+    let general = fix(facts, kind);
+    match (filler, own.filter(|_| !held && is_of_journal)) {
+        (Filler::Syncs(who), _) => format!("let {} {OF_SYNCS}; else {general}", words::who(who)),
+        (_, Some(advice)) => format!("{advice}; else {general}"),
+        _ if is_own && is_of_journal => OWN.to_owned(),
+        _ => general,
+    }
+}
 
 /// The part of a file system that programs wait for, most of the time for space in it or not.
 fn awaited(kind: Option<JournalKind>, is_for_space: bool) -> &'static str {
@@ -183,8 +191,7 @@ enum Filler {
 impl Filler {
     /// Whether it is known to be another program than this one.
     fn is_other_than(&self, syncing: &Subject) -> bool {
-        let (Filler::Other(who, _) | Filler::Writer(who, _)) = self else { return false };
-        who.process != syncing.process
+        matches!(self, Filler::Other(who, _) if who.process != syncing.process)
     }
 
     fn words(&self) -> String {
@@ -219,14 +226,18 @@ const FAR_MORE: u64 = 4;
 /// what a slow device takes at once.
 const MUCH_PER_S: f64 = 1_048_576.0;
 
+/// Folders that are, or may be, in memory.
+const IN_MEMORY: [&str; 5] = ["/dev/", "/run/", "/tmp/", "/proc/", "/sys/"];
+
 /// Returns who writes to files of the file system that a program waits for, far more than that one
 /// itself: what is written back may have been dirtied before the watch.
 fn writer_beside(facts: &Facts<'_>, waiting: &Subject) -> Option<Filler> {
     let rows = || facts.summary().activity.iter().flat_map(|activity| &activity.rows);
     let is_own = |row: &&ActivityRow| row.process == waiting.process && row.process.is_some();
     let mounted = |file: &str| {
-        // Of file systems in memory there is no list.
-        let mount = facts.mount_of_file(file).filter(|_| !file.starts_with("/dev/"))?;
+        // File systems in memory are in no list of mounts.
+        let is_in_memory = IN_MEMORY.iter().any(|folder| file.starts_with(folder));
+        let mount = facts.mount_of_file(file).filter(|_| !is_in_memory)?;
         Some((mount.major, mount.minor))
     };
     let place_of = |row: &ActivityRow| row.file.as_deref().and_then(mounted);
@@ -359,14 +370,16 @@ const MOVE: &str = "find the largest writer (`iowhy blame`) and move it, or the 
 const FLUSHED: &str = "flushoncommit";
 
 fn fix(facts: &Facts<'_>, kind: Option<JournalKind>) -> String {
-    let is_flushed = facts.summary().environment.mounts.iter().any(|mount| {
-        mount.kind == "btrfs" && mount.options.split(',').any(|option| option == FLUSHED)
-    });
+    // Of waits for a transaction neither device nor mount is known.
+    let mounts = || facts.summary().environment.mounts.iter().filter(|it| it.kind == "btrfs");
+    let is_flushed = mounts().next().is_some()
+        && mounts().all(|mount| mount.options.split(',').any(|option| option == FLUSHED));
     let own = match kind {
         Some(JournalKind::Btrfs) if is_flushed => {
             "mount btrfs without `flushoncommit`: with it each commit first writes out all data \
-             that is dirty, while changes of names wait; or keep the large writer on another file \
-             system; "
+             that is dirty, while changes of names wait (without it a crash may leave names and \
+             sizes of files whose last data is missing, unless programs sync); or keep the large \
+             writer on another file system; "
         }
         Some(JournalKind::Btrfs) => {
             "free space (`btrfs filesystem usage`), turn off unneeded quotas (`btrfs quota \

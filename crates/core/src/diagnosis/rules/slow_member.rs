@@ -14,6 +14,8 @@ const SLOW_NS: f64 = 2_000_000.0;
 /// The largest ratio between the numbers of writes of members that hold the same, and of reads that
 /// they share. Chosen.
 const ALIKE: f64 = 1.5;
+/// The most by which the fast member's share of reads in order is above the slow one's. Chosen.
+const MORE_IN_ORDER: f64 = 0.3;
 /// The least number of writes or reads to judge.
 const LEAST: u64 = 20;
 
@@ -21,7 +23,8 @@ rule!(
     "slow-member",
     "slow member of a mirror or a group",
     "A mirrored write is complete when every copy is: a RAID 1 of two devices is as slow as the \
-     slower one. Reads are shared among the members, and each waits for the one that it got. A failing or different drive therefore slows down the whole array or file \
+     slower one. Reads are shared among the members, and each waits for the one that it got. A \
+     failing or different drive therefore slows down the whole array or file \
      system, while the others are nearly idle. The same holds for devices that share a load \
      without an array, as those of a storage cluster do.",
     "The members hold different data, or one of them has other work.",
@@ -81,17 +84,33 @@ fn members<'a>(facts: &Facts<'a>, names: &BTreeSet<String>) -> Option<Members<'a
         let mut timed: Vec<(&DeviceSummary, StageTime)> = timed.collect();
         timed.compact_sort_by_key(|(_, stage)| std::cmp::Reverse(stage.p50_ns));
         let is_alike = |slow: &StageTime, fast: &StageTime| {
-            let (one, other) = (slow.requests as f64, fast.requests as f64);
-            let is_alike = one <= ALIKE * other && other <= ALIKE * one;
-            is_alike && slow.p50_ns as f64 >= SLOW_NS.max(SLOWER * fast.p50_ns as f64)
+            are_near(slow.requests as f64, fast.requests as f64)
+                && slow.p50_ns as f64 >= SLOW_NS.max(SLOWER * fast.p50_ns as f64)
         };
         let mut pairs = timed.iter().flat_map(|slow| {
-            let others = timed.iter().rev().filter(|fast| is_alike(&slow.1, &fast.1));
+            let others = timed.iter().rev().filter(|fast| {
+                let is_same = direction == Direction::Write || are_same_reads(slow.0, fast.0);
+                is_same && is_alike(&slow.1, &fast.1)
+            });
             others.map(|fast| Members { slow: *slow, fast: *fast, direction })
         });
         pairs.next()
     });
     found.into_iter().flatten().max_by_key(|members| members.slow.1.p50_ns)
+}
+
+fn are_near(one: f64, other: f64) -> bool {
+    one <= ALIKE * other && other <= ALIKE * one
+}
+
+/// Whether two members have reads of one kind: a mirror may give one of them a stream in order, and
+/// the other what is read here and there.
+fn are_same_reads(slow: &DeviceSummary, fast: &DeviceSummary) -> bool {
+    let of = |device| facts::of(device, Direction::Read);
+    let bytes = of(slow).average_bytes.zip(of(fast).average_bytes);
+    let order = of(slow).sequential_share.zip(of(fast).sequential_share);
+    bytes.is_some_and(|(slow, fast)| are_near(slow, fast))
+        && order.is_some_and(|(slow, fast)| fast <= slow + MORE_IN_ORDER)
 }
 
 fn finding(facts: &Facts<'_>, array: &str, members: &Members<'_>) -> Finding {
@@ -116,7 +135,10 @@ fn finding(facts: &Facts<'_>, array: &str, members: &Members<'_>) -> Finding {
     let stages = |name: &str| format!("iowhy stages -d {name}");
     Finding::of_waits(facts, &waited, sentence)
         .about(subject)
-        .sure(Confidence::Certain)
+        .sure(match direction {
+            Direction::Read => Confidence::Likely,
+            _ => Confidence::Certain,
+        })
         .upper_bound()
         .shown(
             format!("median {kind} (D2C) of the slow one"),
@@ -127,9 +149,10 @@ fn finding(facts: &Facts<'_>, array: &str, members: &Members<'_>) -> Finding {
         .shown("the same of the fast one", fast.1.p50_ns as f64, "ns", stages(other))
         .fix(format!(
             "check {name} (`smartctl -a`, `btrfs device stats`, its link), and replace it while \
-             the array runs (`btrfs replace start`, `mdadm --replace`): until then each write, and \
-             each read that it gets, takes as long as on the slowest member; reads alone keep off \
-             it with `mdadm --write-mostly`, or the file system's read policy"
+             the array runs, where its data has another copy (`btrfs replace start`, `mdadm \
+             --replace`): until then each write, and each read that it gets, takes as long as on \
+             the slowest member; reads of a RAID 1 keep off it with `echo writemostly > \
+             /sys/block/MD/md/dev-MEMBER/state`"
         ))
         .check(format!(
             "`iowhy stages -d {name}` and the same of {other}: if both take alike under the same \

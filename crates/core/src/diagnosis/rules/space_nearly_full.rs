@@ -28,6 +28,8 @@ const SEARCHES: &[&str] = &[
     "ext4_mb_prefetch*",
     "ext4_mb_init_cache",
 ];
+/// The function in which ext4 looks for blocks for new data; bitmaps are read to free blocks, too.
+const ALLOCATES: &[&str] = &["ext4_mb_new_blocks*"];
 /// The largest free share of a nearly full file system: ext4 reserves 5 % and btrfs's manual
 /// advises balance below 10 %.
 const FREE: f64 = 0.10;
@@ -53,7 +55,8 @@ rule!(
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
     let stacked = facts.stacked_where(|it| {
-        [TICKETS, RETRIES, SEARCHES].iter().any(|own| facts::has_function(&it.functions, own))
+        let has = |functions: &[&str]| facts::has_function(&it.functions, functions);
+        has(TICKETS) || has(RETRIES) || has(SEARCHES) && has(ALLOCATES)
     });
     clear_if(stacked.time_ns == 0)?;
     let subject = stacked.subject();
@@ -97,13 +100,14 @@ fn judge(facts: &Facts<'_>) -> Judged {
     } else {
         "free or add space (`df`, `du -x -d1`); keep a tenth free"
     };
-    Ok(finding
-        .fix(fix)
-        .check(
-            "with a tenth free (btrfs: some gigabytes unallocated) the waits end; if they \
-             stay, it is the journal or the device",
-        )
-        .into())
+    let check = if is_search {
+        "write again without an unmount in between: what was read of the bitmaps is cached, and \
+         the waits are shorter; if they are as long, it is the device"
+    } else {
+        "with a tenth free (btrfs: some gigabytes unallocated) the waits end; if they stay, it is \
+         the journal or the device"
+    };
+    Ok(finding.fix(fix).check(check).into())
 }
 
 /// Returns the mounted file system of the device with the smallest free share.
@@ -123,6 +127,16 @@ mod tests {
     use super::*;
     use crate::diagnosis::{Severity, diagnose};
     use crate::script::{S, Script};
+
+    #[test]
+    fn a_search_for_blocks_is_told_from_freeing_them() {
+        let search = ["ext4_read_block_bitmap_nowait", "ext4_mb_prefetch", "ext4_mb_new_blocks"];
+        let found = found(&search, Some(60)).unwrap();
+        assert!(found.sentence.contains("the bitmap of one group of blocks after another"));
+        assert!(found.fix.contains("e2freefrag") && found.check.contains("unmount"), "{found:?}");
+        let freeing = ["ext4_read_block_bitmap_nowait", "ext4_mb_init_cache", "ext4_free_blocks"];
+        assert_eq!(super::tests::found(&freeing, Some(60)), None);
+    }
 
     fn found(frames: &[&str], free: Option<u64>) -> Option<Finding> {
         waited(frames, free, 6 * S)

@@ -23,7 +23,8 @@ rule!(
     "With the mount option sync every write(2) waits until its data and metadata are on stable \
      storage, as if fsync followed; with dirsync (XFS: wsync) every create, rename and unlink \
      does. The attributes S (sync) and D (dirsync) of a folder or a file do the same, and new ones \
-     inherit them. A copy of small blocks then takes a journal commit and a cache flush for each of them.",
+     inherit them. A copy of small blocks then takes a journal commit and a cache flush for each \
+     of them.",
     "The program calls fsync itself, or opens its files with O_SYNC.",
     place: Setting,
     needs: [Waits, Settings],
@@ -72,8 +73,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .into())
 }
 
-/// What a call of ext4 that makes or removes a name waits in if its folder is synchronous: the end of
-/// its own transaction, which other calls do not wait for.
+/// What a call of ext4 that makes or removes a name waits in if its folder is synchronous: the end
+/// of its own transaction, which other calls do not wait for.
 const OF_NAMES: &[&str] = &[
     "ext4_create",
     "ext4_mkdir",
@@ -92,14 +93,15 @@ const NAMES: f64 = 0.2;
 /// Names that are made and removed synchronously although no mount option says so: their folders
 /// have an attribute.
 fn by_attribute(facts: &Facts<'_>) -> Option<Finding> {
-    let (time_ns, _) = facts.waits_with(|stack| {
-        let has = |functions: &[&str]| facts::has_function(&stack.functions, functions);
-        has(OF_NAMES) && has(OWN_COMMIT)
-    });
     let waiting = facts.devices().iter().map(|device| (device, waits_of(facts, device)));
     let (device, of_device) = waiting.max_by_key(|waiting| waiting.1.time_ns)?;
-    // A name that waits for the journal alone has no request that tells its device.
     let who = of_device.subject().process;
+    let (time_ns, _) = facts.waits_with(|stack| {
+        let has = |functions: &[&str]| facts::has_function(&stack.functions, functions);
+        let is_there = stack.device.as_ref().is_none_or(|on| *on == device.device);
+        stack.process == who && is_there && has(OF_NAMES) && has(OWN_COMMIT)
+    });
+    // A name that waits for the journal alone has no request that tells its device.
     let of_names = facts.waits(|group| {
         let is_own = Some(&group.process) == who.as_ref() && group.device.is_none();
         is_own && group.class == WaitClass::JournalCommit
@@ -124,6 +126,7 @@ fn by_attribute(facts: &Facts<'_>) -> Option<Finding> {
     let finding = Finding::of_waits(facts, &waited, sentence)
         .about(subject)
         .sure(Confidence::Certain)
+        .upper_bound()
         .shown(
             "time in calls that wait for it",
             waited.time_ns as f64,
@@ -132,9 +135,10 @@ fn by_attribute(facts: &Facts<'_>) -> Option<Finding> {
         )
         .also("such waits", waited.waits as f64 / facts.seconds(), "1/s")
         .fix(
-            "if the programs need no durable names: `chattr -R -S -D FOLDER` clears the \
-             attributes, which new files and folders inherit; after a crash the last creates and \
-             renames may be gone, as on other file systems",
+            "if the programs need neither durable names nor durable writes (a mail queue does): \
+             `chattr -R -S -D FOLDER` clears the attributes, which new files and folders inherit; \
+             after a crash the last creates and renames may be gone, and without S what was \
+             written in the last seconds",
         )
         .check(
             "`lsattr -d FOLDER` shows S or D; in a folder without them the calls return at once",
@@ -144,7 +148,11 @@ fn by_attribute(facts: &Facts<'_>) -> Option<Finding> {
 
 /// Returns the folder of a file.
 fn folder_of(file: &str) -> &str {
-    file.rsplit_once('/').map_or(file, |(folder, _)| folder)
+    match file.rsplit_once('/') {
+        Some(("", _)) => "/",
+        Some((folder, _)) => folder,
+        None => file,
+    }
 }
 
 /// The option of ext4 that writes all data to the journal first.
@@ -270,9 +278,12 @@ mod tests {
 
     #[test]
     fn an_attribute_of_folders_is_told_from_a_journal_that_is_busy() {
-        let found = |last: &str| {
+        let found_beside = |last: &str, others_ms: u64| {
             let mut script = Script::new(10);
-            script.environment.devices.push(Device { name: "sdb".to_owned(), ..Device::default() });
+            for name in ["sda", "sdb"].map(str::to_owned) {
+                script.environment.devices.push(Device { name, ..Device::default() });
+            }
+            script.write("sda", 4096).by(8, "db").direct(500, 500, MS).add();
             let frames = ["jbd2_log_wait_commit", last, "__ext4_journal_stop", "ext4_create"];
             for index in 0..500 {
                 let write = script.write("sdb", 4096).by(7, "unzip").at((index * 20 * MS) as i64);
@@ -280,14 +291,22 @@ mod tests {
                 script.wait((7, "unzip"), WaitClass::JournalCommit, 15 * MS, 0, 0);
                 script.waited_on("sdb", "/srv/new/a.txt", 257);
                 script.stacked(&frames);
+                if others_ms > 0 {
+                    script.wait((8, "db"), WaitClass::Device, others_ms * MS, others_ms * MS, 0);
+                    script.waited_on("sda", "/db/1", 1);
+                }
             }
             let findings = diagnose(&script.summary()).findings;
-            findings.into_iter().next().filter(|finding| finding.cause == "synchronous-mount")
+            findings.into_iter().find(|finding| finding.cause == "synchronous-mount")
         };
+        let found = |last: &str| found_beside(last, 0);
         let by_attribute = found("jbd2_journal_stop").unwrap();
         assert!(by_attribute.sentence.contains("folders at /srv/new (sdb)"), "{by_attribute:?}");
         assert!(by_attribute.fix.contains("chattr -R -S -D"));
         assert_eq!(found("start_this_handle"), None, "others' commits are not its own");
+        // A database on another device waits longer, and is not told to change its folders.
+        let beside = found_beside("jbd2_journal_stop", 19);
+        assert!(beside.is_none_or(|it| it.subject.process.as_deref() == Some("unzip")));
     }
 
     #[test]

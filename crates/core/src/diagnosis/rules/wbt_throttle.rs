@@ -14,8 +14,8 @@ const HELD: f64 = 0.3;
 const ASLEEP: f64 = 0.9;
 /// The least share of the interval that readers of the device wait, which it protects. Chosen.
 const READERS: f64 = 0.1;
-/// The least mean depth of a saturated device at which the throttle is not what holds its writes
-/// back: where it is, it admits a few at a time. Chosen.
+/// The least mean depth of a device at which the throttle is not what holds its writes back: where
+/// it is, it admits a few at a time. Chosen.
 const FULL: f64 = 8.0;
 /// The kernel's own targets for reads: blk-wbt.c, wbt_default_latency_nsec().
 const OF_DISKS_US: u32 = 75_000;
@@ -44,7 +44,9 @@ fn judge(facts: &Facts<'_>) -> Judged {
     if waited.class_ns > 0 {
         let of_programs = Finding::of_class(facts, &waited, String::new());
         let found = finding(facts, &waited, waited.subject(), of_programs);
-        return Ok(unless_meant(facts, &waited, found).into());
+        let holds_enough = facts.device_of(&found.subject).is_some_and(holds_enough);
+        let most = if holds_enough { Severity::Info } else { Severity::Critical };
+        return Ok(unless_meant(facts, &waited, found).at_most(most).into());
     }
     Ok(of_kernel(facts).map_or(RuleVerdict::Clear, RuleVerdict::from))
 }
@@ -70,8 +72,8 @@ fn is_default(facts: &Facts<'_>, subject: &Subject) -> bool {
 }
 
 /// Whether it works as intended: it throttles writers in favour of other readers of the device, or
-/// a database's writes of its data files, for which no client waits, a copy to the speed of its
-/// device, or more than a device that only writes can do at once.
+/// a database's writes of its data files, for which no client waits, or a copy to the speed of its
+/// device.
 fn is_meant(facts: &Facts<'_>, waited: &Waited<'_>, subject: &Subject) -> bool {
     let is_held = |pid: u32| waited.groups.iter().any(|group| group.pid == pid);
     let readers = facts.waits(|it| {
@@ -85,13 +87,13 @@ fn is_meant(facts: &Facts<'_>, waited: &Waited<'_>, subject: &Subject) -> bool {
     readers.time_ns as f64 >= READERS * facts.duration_ns() as f64
         || 2 * data_ns >= waited.class_ns
         || facts.is_about_copy(subject)
-        || facts.device_of(subject).is_some_and(holds_enough)
 }
 
-/// Whether a device that reads nothing holds as many writes as it takes: no read was too slow for
-/// the target, and one that waits does so behind the others.
+/// Whether a device that reads nothing, and that is not at its limit all the time, holds many writes
+/// already: no read was too slow for the target, and one more waits behind the others.
 fn holds_enough(device: &DeviceSummary) -> bool {
-    facts::of(device, Direction::Read).requests == 0 && bound::depth(device) >= FULL
+    let reads = facts::of(device, Direction::Read).requests;
+    reads == 0 && bound::depth(device) >= FULL && !bound::is_saturated(device)
 }
 
 /// Throttled flushers: no thread waits for them immediately, but their writes stall.

@@ -112,7 +112,9 @@ impl ActivityTally {
         }
         let known = self.patterns.entry(file).or_insert_with(|| {
             let path = names.get(file);
-            let path = path.get(..path.floor_char_boundary(LONGEST_PATH)).unwrap_or(path);
+            let end =
+                (0..=path.len().min(LONGEST_PATH)).rev().find(|end| path.is_char_boundary(*end));
+            let path = end.and_then(|end| path.get(..end)).unwrap_or(path);
             path_patterns::without_numbers(path).into_boxed_str()
         });
         known.clone()
