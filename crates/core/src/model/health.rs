@@ -303,9 +303,36 @@ const KINDS: &[(&str, &[&str])] = &[
     ("error", &["error", "failed", "offline", "exception", "rejecting i/o", "abort"]),
 ];
 
-/// Parts of messages that tell of a setting, not of an event: `nvme nvme0: Shutdown timeout set to
-/// 8 seconds`, at each boot.
-const SETTINGS: &[&str] = &["timeout set to", "timeout is set to", "timeout value", "timeout="];
+/// Parts of messages that tell of a setting or of what a device lacks, not of an event: `nvme nvme0:
+/// Shutdown timeout set to 8 seconds` at each boot, `[sdb] Asking for cache data failed` of nearly
+/// every USB stick, `operation not supported error, … (WRITE_ZEROES)` of a device without it.
+const SETTINGS: &[&str] = &[
+    "timeout set to",
+    "timeout is set to",
+    "timeout value",
+    "timeout=",
+    "asking for cache data failed",
+    "no caching mode page",
+    "assuming drive cache",
+    "test wp failed, assume write enabled",
+    "operation not supported error",
+    "write same failed",
+    "write zeroes failed",
+];
+
+/// Messages whose parts, all of one row together, tell of no trouble of the device.
+const HARMLESS: &[&[&str]] = &[
+    // A device that says that it discards or zeroes ranges, and refuses it.
+    &["critical target error", "discard"],
+    &["critical target error", "write_zeroes"],
+    &["critical target error", "write_same"],
+    &["critical target error", "secure_erase"],
+    // The device answered: the sense data in the lines behind says what.
+    &["failed result:", "hostbyte=did_ok", "driverbyte=driver_sense"],
+    // It was taken away, and has nothing left to write or to stop.
+    &["synchronize cache", "failed", "did_no_connect"],
+    &["start/stop unit failed", "did_no_connect"],
+];
 
 impl KernelMessage {
     /// Characters kept of a message.
@@ -326,7 +353,8 @@ impl KernelMessage {
     pub fn kind_of(text: &str) -> &'static str {
         let text = text.to_ascii_lowercase();
         let fits = |words: &[&str]| words.iter().any(|word| text.contains(word));
-        if fits(SETTINGS) {
+        let is_harmless = |parts: &&[&str]| parts.iter().all(|part| text.contains(part));
+        if fits(SETTINGS) || HARMLESS.iter().any(is_harmless) {
             return KernelMessage::OTHER;
         }
         let known = KINDS.iter().find(|(_, words)| fits(words));
@@ -373,6 +401,34 @@ impl NvmeHealth {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_device_lacks_is_no_trouble() {
+        for text in [
+            "sd 1:0:0:0: [sdx] Asking for cache data failed",
+            "sd 1:0:0:0: [sdx] No Caching mode page found",
+            "sd 1:0:0:0: [sdx] Assuming drive cache: write through",
+            "sd 1:0:0:0: [sdx] Test WP failed, assume Write Enabled",
+            "operation not supported error, dev sdx, sector 8 op 0x9:(WRITE_ZEROES) flags 0x800",
+            "operation not supported error, dev sdx, sector 8 op 0x3:(DISCARD) flags 0x800",
+            "critical target error, dev sdx, sector 8 op 0x3:(DISCARD) flags 0x4000",
+            "sdx: WRITE SAME failed. Manually zeroing.",
+            "sd 1:0:0:0: [sdx] Synchronize Cache(10) failed: Result: hostbyte=DID_NO_CONNECT",
+            "sd 1:0:0:0: [sdx] tag#1 FAILED Result: hostbyte=DID_OK driverbyte=DRIVER_SENSE",
+        ] {
+            assert_eq!(KernelMessage::kind_of(text), KernelMessage::OTHER, "{text}");
+        }
+        for text in [
+            "critical target error, dev sdx, sector 8 op 0x1:(WRITE) flags 0x4000",
+            "critical medium error, dev sdx, sector 8 op 0x3:(DISCARD) flags 0x4000",
+            "sd 1:0:0:0: [sdx] Synchronize Cache(10) failed: Result: hostbyte=DID_ERROR",
+            "sd 1:0:0:0: [sdx] tag#1 FAILED Result: hostbyte=DID_OK driverbyte=DRIVER_OK",
+            "sd 1:0:0:0: [sdx] tag#1 Sense Key : Medium Error [current]",
+            "I/O error, dev sdx, sector 8 op 0x1:(WRITE) flags 0x800",
+        ] {
+            assert_eq!(KernelMessage::kind_of(text), "error", "{text}");
+        }
+    }
 
     #[test]
     fn a_drive_wakes_up_from_what_it_may_use() {
