@@ -91,6 +91,16 @@ pub enum RecordingError {
         /// One that iowhy did not write.
         other: String,
     },
+    /// A folder in a table's folder is not read.
+    #[error("failed to read {path}: its folder {folder} is not read: {why}", path = path.display())]
+    Folder {
+        /// The table's folder.
+        path: PathBuf,
+        /// The folder below it.
+        folder: String,
+        /// The reason, in words.
+        why: &'static str,
+    },
     /// A segment lacks a column that every row needs, or the column holds something else.
     #[error("failed to read {path}: the column {column} {why}", path = path.display())]
     Column {
@@ -132,6 +142,14 @@ impl RecordingError {
             RecordingError::Mixed { .. } => Some(
                 "the same rows may be in both: keep the files of one of them, for instance in a \
                  copy of the recording",
+            ),
+            RecordingError::Folder { .. } => Some(
+                "write one file for each table, without partitions, for instance with DuckDB's \
+                 COPY (FROM 'requests/**/*.parquet') TO 'copy/requests/1.parquet'",
+            ),
+            RecordingError::Column { why, .. } if why.starts_with("holds Float64") => Some(
+                "pandas makes floats of integers that may be null: read it with \
+                 pandas.read_parquet(PATH, dtype_backend=\"pyarrow\"), and write that",
             ),
             RecordingError::Column { .. } => Some(
                 "a query that filters a recording keeps all columns and their types, for instance \

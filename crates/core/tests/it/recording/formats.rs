@@ -138,7 +138,9 @@ fn renamed(names: &[&str], is_own_kept: bool) -> Result<usize, String> {
     write(&directory, &[batch(50, &mut RowRandom(53), &mut texts)], &texts);
     let own = directory.join("requests/00000001.parquet");
     for name in names {
-        fs::copy(&own, own.with_file_name(name)).unwrap();
+        let copy = own.with_file_name(name);
+        fs::create_dir_all(copy.parent().unwrap()).unwrap();
+        fs::copy(&own, copy).unwrap();
     }
     if !is_own_kept {
         fs::remove_file(own).unwrap();
@@ -159,6 +161,23 @@ fn files_that_other_programs_named_are_read() {
     }
     let both = renamed(&["filtered.parquet"], true).unwrap_err();
     assert!(both.contains("filtered.parquet of another program"), "{both}");
+}
+
+#[test]
+fn folders_that_other_programs_made_are_read_or_refused() {
+    assert_eq!(renamed(&["x/data_0.parquet"], false), Ok(50));
+    assert_eq!(renamed(&["x/data_0.parquet", "x/y/data_1.parquet", "2.parquet"], false), Ok(150));
+    assert_eq!(renamed(&["_temporary/0/part-0.parquet", ".x/part-0.parquet"], true), Ok(50));
+    let both = renamed(&["x/00000001.parquet"], true).unwrap_err();
+    assert!(both.contains("x/00000001.parquet of another program"), "{both}");
+    for (name, why) in [
+        ("operation=read/data_0.parquet", "operation=read is not read: the values of a column"),
+        ("x/operation=read/part-0.parquet", "x/operation=read is not read"),
+        ("1/2/3/4/5/6/7/8/9/10/a.parquet", "too many folders"),
+    ] {
+        let refused = renamed(&[name], false).unwrap_err();
+        assert!(refused.contains(why), "{refused}");
+    }
 }
 
 #[test]
