@@ -55,6 +55,8 @@ pub fn read(
         environment,
         out,
         read: 0,
+        root: None,
+        of_other_folders: 0,
         uptime_s: None,
         since_boot: Vec::new(),
         sar: BTreeSet::new(),
@@ -71,6 +73,7 @@ pub fn read(
         });
     }
     let (members, read) = (archive.members, report.read);
+    let (left_out, root) = (report.of_other_folders, report.root.take().unwrap_or_default());
     let of_files = std::mem::take(&mut report.limits);
     let cut = report.cutter.limit().filter(|_| !report.cutter.has_given_up());
     environment.limits.extend(of_files.sentences());
@@ -79,6 +82,13 @@ pub fn read(
         io::ErrorKind::UnexpectedEof => format!("the archive is cut off: {error}"),
         _ => format!("the archive was read in part: {error}"),
     }));
+    if left_out > 0 {
+        let meaning = format!(
+            "files below another folder than {root} were left out, as they may be of another \
+             host: give one report at a time"
+        );
+        environment.limits.push(counted(left_out, &meaning));
+    }
     let meaning = format!("files of {members} in the archive tell of storage and were read");
     environment.limits.push(counted(read, &meaning));
     Ok(())
@@ -148,6 +158,11 @@ fn long_name_in(kind: u8, text: &[u8]) -> Option<String> {
     path.map(str::to_owned)
 }
 
+/// Whether a block is the header of a member.
+pub(crate) fn is_header(block: &[u8; BLOCK]) -> bool {
+    TarHeader::new(block).is_some_and(|header| !header.name.is_empty())
+}
+
 struct TarHeader {
     name: String,
     size: u64,
@@ -192,6 +207,9 @@ struct ReportFiles<'a, 'b> {
     environment: &'a mut Environment,
     out: &'a mut RowsOut<'b>,
     read: u64,
+    /// The first folder of the files that were read, and the files of others.
+    root: Option<String>,
+    of_other_folders: u64,
     uptime_s: Option<f64>,
     /// Rows of `/proc/diskstats`.
     since_boot: Vec<String>,
@@ -206,12 +224,34 @@ impl ReportFiles<'_, '_> {
     fn member(&mut self, name: &str, bytes: &mut dyn Read) -> io::Result<()> {
         // The first folder has the report's own name.
         let path = name.trim_start_matches("./");
-        let path = path.split_once('/').map_or(path, |(_, rest)| rest);
+        let (root, path) = path.split_once('/').unwrap_or(("", path));
+        if self.root.as_ref().is_some_and(|known| known != root) {
+            self.of_other_folders += 1;
+            return Ok(());
+        }
+        let before = self.read;
+        let taken = self.take(path, bytes);
+        if self.read > before {
+            self.root.get_or_insert_with(|| root.to_owned());
+        }
+        taken
+    }
+
+    /// Reads a file of the report, if it tells something.
+    fn take(&mut self, path: &str, bytes: &mut dyn Read) -> io::Result<()> {
         let file = path.rsplit('/').next().unwrap_or(path);
+        if let Some((disk, setting)) = setting_in(path) {
+            return self.setting(disk, setting, bytes);
+        }
         match path {
             "hostname" | "etc/hostname" => self.environment.host = line_of(bytes)?,
             "proc/sys/kernel/osrelease" => self.environment.kernel = line_of(bytes)?,
             "proc/uptime" => self.uptime_s = time_alone(&line_of(bytes)?),
+            // sos copies no /proc/uptime.
+            "sos_commands/host/uptime" => {
+                let told = uptime(&line_of(bytes)?);
+                self.uptime_s = self.uptime_s.or(told);
+            }
             "proc/diskstats" => self.diskstats(bytes)?,
             "proc/mounts" | "proc/self/mounts" | "sos_commands/filesys/mount_-l" => {
                 if !self.environment.mounts.is_empty() {
@@ -220,7 +260,6 @@ impl ReportFiles<'_, '_> {
                 self.mounts(bytes)?;
             }
             "sos_commands/kernel/uname_-a" => self.uname(bytes)?,
-            _ if path.starts_with("sys/block/") => return self.setting(path, bytes),
             // Files of iowhy are an answer, not a source.
             _ if path.starts_with("sos_commands/iowhy/") => return Ok(()),
             _ if is_log(path, file) => self.log(bytes)?,
@@ -293,10 +332,15 @@ impl ReportFiles<'_, '_> {
 
     /// The counters since boot, if nothing tells of an interval.
     fn add_since_boot(&mut self) {
-        let Some(uptime_s) = self.uptime_s.filter(|_| !self.book.has_counters()) else { return };
-        if self.since_boot.is_empty() {
+        if self.since_boot.is_empty() || self.book.has_counters() {
             return;
         }
+        let Some(uptime_s) = self.uptime_s else {
+            let limit = "its devices' counters were left out: it does not tell since when they \
+                         count";
+            self.environment.limits.push(limit.to_owned());
+            return;
+        };
         self.book.advance(uptime_s);
         for line in &self.since_boot {
             since_boot(line, self.book);
@@ -321,17 +365,12 @@ impl ReportFiles<'_, '_> {
         Ok(())
     }
 
-    /// `sys/block/sda/queue/scheduler`.
-    fn setting(&mut self, path: &str, bytes: &mut dyn Read) -> io::Result<()> {
-        let rest = path.strip_prefix("sys/block/").unwrap_or(path);
-        let Some((disk, setting)) = rest.split_once('/') else { return Ok(()) };
-        if setting.starts_with("queue/") && setting.matches('/').count() == 1 {
-            let mut text = String::new();
-            // A binary file is no setting.
-            if bytes.take(MOST_SETTING).read_to_string(&mut text).is_ok() {
-                self.book.setting(disk, setting, text.trim());
-                self.read += 1;
-            }
+    fn setting(&mut self, disk: &str, name: &str, bytes: &mut dyn Read) -> io::Result<()> {
+        let mut text = String::new();
+        // A binary file is no setting.
+        if bytes.take(MOST_SETTING).read_to_string(&mut text).is_ok() {
+            self.book.setting(disk, name, text.trim());
+            self.read += 1;
         }
         Ok(())
     }
@@ -364,6 +403,37 @@ impl ReportFiles<'_, '_> {
         }
         Ok(())
     }
+}
+
+/// The disk and the name of a setting: `sys/block/sda/queue/scheduler`, which is a link in a report
+/// of sos to `sys/devices/pci0000:00/…/block/sda/queue/scheduler`.
+fn setting_in(path: &str) -> Option<(&str, &str)> {
+    let (before, setting) = path.strip_prefix("sys/")?.rsplit_once('/')?;
+    let disk = before.strip_suffix("/queue")?.rsplit('/').next()?;
+    Some((disk, path.get(path.len() - setting.len() - "queue/".len()..)?))
+}
+
+/// The seconds since boot that `uptime` tells: `18:16:05 up 3 days,  4:05,  2 users, …`.
+fn uptime(line: &str) -> Option<f64> {
+    let (_, rest) = line.split_once(" up ")?;
+    let mut seconds = None;
+    for part in rest.split(',') {
+        let mut words = part.split_whitespace();
+        let (figure, unit) = (words.next()?, words.next());
+        let of = |factor: u32| Some(f64::from(figure.parse::<u32>().ok()?) * f64::from(factor));
+        let told = match unit {
+            Some("day" | "days") => of(86_400),
+            Some("min") => of(60),
+            Some("sec") => of(1),
+            None => figure.split_once(':').and_then(|(hours, minutes)| {
+                let hours = f64::from(hours.parse::<u32>().ok()?);
+                Some(hours * 3600.0 + f64::from(minutes.parse::<u32>().ok()?) * 60.0)
+            }),
+            Some(_) => break,
+        };
+        seconds = Some(seconds.unwrap_or(0.0) + told?);
+    }
+    seconds
 }
 
 /// The first line, shortened if it is long.
@@ -411,162 +481,4 @@ fn is_json(file: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use iowhy_core::model::Names;
-    use iowhy_core::source::Batch;
-    use std::io::{Cursor, Write};
-
-    /// A member of an archive.
-    pub(super) fn member(name: &str, kind: u8, content: &[u8]) -> Vec<u8> {
-        let mut block = vec![0_u8; BLOCK];
-        block[..name.len()].copy_from_slice(name.as_bytes());
-        let size = format!("{:011o}", content.len());
-        block[124..135].copy_from_slice(size.as_bytes());
-        block[156] = kind;
-        block[257..262].copy_from_slice(b"ustar");
-        block[148..156].copy_from_slice(b"        ");
-        let sum: u64 = block.iter().map(|byte| u64::from(*byte)).sum();
-        block[148..155].copy_from_slice(format!("{sum:06o}\0").as_bytes());
-        block.extend_from_slice(content);
-        block.resize(block.len().next_multiple_of(BLOCK), 0);
-        block
-    }
-
-    fn read_all(bytes: Vec<u8>) -> Result<(CounterBook, Environment), String> {
-        let (mut book, mut tables) = (CounterBook::default(), TextTables::default());
-        let (mut batch, mut names) = (Batch::default(), Names::new());
-        let mut out = RowsOut { batch: &mut batch, names: &mut names };
-        let mut environment = Environment::default();
-        let input: Bytes = Box::new(Cursor::new(bytes));
-        read(BufReader::new(input), &mut book, &mut tables, &mut environment, &mut out)?;
-        Ok((book, environment))
-    }
-
-    fn report() -> Vec<u8> {
-        let log = b"[    5.0] blk_update_request: I/O error, dev sda, sector 8\n";
-        [
-            member("sos-1/hostname", b'0', b"db1\n"),
-            member("sos-1/etc/shadow", b'0', b"root:x\n"),
-            member("sos-1/sos_commands/kernel/dmesg", b'0', log),
-            member("sos-1/sys/block/sda/queue/scheduler", b'0', b"[none] bfq\n"),
-            member("sos-1/proc/mounts", b'2', b"/dev/sdz / ext4 rw 0 0\n"),
-            vec![0; 2 * BLOCK],
-        ]
-        .concat()
-    }
-
-    #[test]
-    fn what_a_report_tells_is_read_and_links_are_not() {
-        for packed in [false, true] {
-            let mut bytes = report();
-            if packed {
-                let level = flate2::Compression::fast();
-                let mut encoder = flate2::write::GzEncoder::new(Vec::new(), level);
-                encoder.write_all(&bytes).unwrap();
-                bytes = encoder.finish().unwrap();
-            }
-            let (book, environment) = read_all(bytes).unwrap();
-            assert_eq!((environment.host.as_str(), environment.mounts.len()), ("db1", 0));
-            let devices = book.devices();
-            let [sda] = &devices[..] else { panic!("{devices:?}") };
-            assert_eq!(sda.settings_start["queue/scheduler"], "[none] bfq");
-            assert_eq!(sda.kernel_messages[0].kind, "error");
-        }
-    }
-
-    #[test]
-    fn limits_of_many_files_are_said_once() {
-        let job =
-            br#"{"fio version": "fio-3.36", "jobs": [{"jobname": "a", "job_runtime": 1000}]}"#;
-        let files = (0..3_000).map(|at| member(&format!("sos-1/{at}.json"), b'0', job));
-        let bytes: Vec<u8> = files.flatten().chain(vec![0; 2 * BLOCK]).collect();
-        let (_, environment) = read_all(bytes).unwrap();
-        let said = environment.limits.iter().filter(|limit| limit.contains("disk_util")).count();
-        assert_eq!(said, 1, "{:?}", environment.limits.first());
-        assert!(environment.limits.iter().any(|limit| limit.ends_with("(3,000 files)")));
-    }
-
-    #[test]
-    fn one_message_in_several_logs_is_one() {
-        let text = "blk_update_request: I/O error, dev sda, sector 8";
-        let dmesg = format!("[    5.0] {text}\n[    6.0] {text}\n[    7.0] something else\n");
-        let log = format!(
-            "Nov 25 10:00:00 db1 kernel: {text}\nNov 25 10:00:00 db1 sshd[1]: I/O error, dev sdq\n\
-             Nov 25 10:00:01 db1 kernel: {text}\nNov 25 10:00:02 db1 kernel: {text}\n"
-        );
-        let bytes = [
-            member("sos-1/sos_commands/kernel/dmesg", b'0', dmesg.as_bytes()),
-            member("sos-1/var/log/messages", b'0', log.as_bytes()),
-            member("sos-1/sos_commands/logs/journalctl_--no-pager_--boot", b'0', log.as_bytes()),
-            member("sos-1/var/log/messages-20261101", b'0', b"Nov 1 0:0:0 a kernel: x\n"),
-        ]
-        .concat();
-        let (book, _) = read_all(bytes).unwrap();
-        let devices = book.devices();
-        let [sda] = &devices[..] else { panic!("{devices:?}") };
-        assert_eq!(sda.kernel_messages.len(), 3);
-    }
-
-    #[test]
-    fn a_drive_is_named_by_its_file_and_a_day_is_read_once() {
-        let smart = b"=== START OF READ SMART DATA SECTION ===\n\
-            SMART overall-health self-assessment test result: FAILED!\n\
-            197 Current_Pending_Sector  0x0032   100   100   000    Old_age   Always   -   8\n";
-        let day = b"Linux 5.14.0 (db1) \t11/25/2026 \t_x86_64_\t(4 CPU)\n\n\
-            22:00:00 DEV tps rkB/s wkB/s await %util\n22:10:00 sdb 1.0 2.0 3.0 4.0 5.0\n";
-        let bytes = [
-            member("sos-1/sos_commands/ata/smartctl_-a_.dev.sdb", b'0', smart),
-            member("sos-1/var/log/sa/sar25", b'0', day),
-            member("sos-1/sos_commands/sar/sar25", b'0', day),
-            member("sos-1/sos_commands/kernel/uname_-a", b'0', b"Linux db1 5.14.0 #1 SMP\n"),
-            member(
-                "sos-1/sos_commands/filesys/mount_-l",
-                b'0',
-                b"/dev/sdb1 on /srv type xfs (rw)\n",
-            ),
-        ]
-        .concat();
-        let (book, environment) = read_all(bytes).unwrap();
-        let devices = book.devices();
-        let [sdb] = &devices[..] else { panic!("{devices:?}") };
-        assert_eq!(sdb.health_end.clone().unwrap().drive.unwrap().pending_sectors, Some(8));
-        assert_eq!(environment.kernel, "5.14.0");
-        assert_eq!((&*environment.mounts[0].kind, &*environment.mounts[0].options), ("xfs", "rw"));
-        assert!(book.limits().is_empty(), "{:?}", book.limits());
-    }
-
-    #[test]
-    fn too_much_in_long_lines_is_said_and_ends_it() {
-        let long = |count: usize| vec![b'a'; count << 20];
-        let archive = |content: &[u8]| {
-            let log = member("sos-1/var/log/messages", b'0', content);
-            [report()[..2 * BLOCK].to_vec(), log, report()].concat()
-        };
-        let (book, environment) = read_all(archive(&long(10))).unwrap();
-        let limits = environment.limits.join("\n");
-        assert!(limits.contains("bytes of lines longer than 8 KiB were skipped"), "{limits}");
-        assert_eq!(book.devices().len(), 1);
-        let (book, environment) = read_all(archive(&long(65))).unwrap();
-        let limits = environment.limits.join("\n");
-        assert!(limits.contains("the archive was read in part"), "{limits}");
-        assert!(book.devices().is_empty());
-        assert_eq!(environment.host, "db1");
-    }
-
-    #[test]
-    fn damage_and_bombs_end() {
-        let whole = report();
-        for length in [0, 100, BLOCK, whole.len() / 2] {
-            // The result is a part or a reason; reading never hangs or panics.
-            let _ = read_all(whole[..length].to_vec());
-        }
-        assert!(read_all(vec![7; 4096]).is_err());
-        let mut huge = member("sos-1/hostname", b'L', b"x");
-        huge[124..136].copy_from_slice(b"\x80\0\0\0\xff\xff\xff\xff\xff\xff\xff\xff");
-        huge[148..156].copy_from_slice(b"        ");
-        let sum: u64 = huge[..BLOCK].iter().map(|byte| u64::from(*byte)).sum();
-        huge[148..155].copy_from_slice(format!("{sum:06o}\0").as_bytes());
-        assert!(read_all(huge).is_err());
-    }
-}
+mod tests;

@@ -10,6 +10,7 @@ use crate::json;
 use crate::kind::{ForeignKind, HEAD, detect};
 use crate::lines::LineCutter;
 use crate::text::{RowsOut, TextTables};
+use crate::unpack::{is_packed, unpacked};
 use iowhy_core::figures::counted;
 use iowhy_core::model::environment::FORMAT;
 use iowhy_core::model::{Environment, Names};
@@ -68,6 +69,13 @@ impl ForeignImport {
         }
     }
 
+    /// Counts the lines that `is_event` says are single block events, which are not read here.
+    #[must_use]
+    pub fn leaving_out(mut self, is_event: fn(&str) -> bool) -> ForeignImport {
+        self.tables.count_events(is_event);
+        self
+    }
+
     /// Hides names of tasks in sentences: rows have names that can be replaced.
     #[must_use]
     pub fn without_names(mut self) -> ForeignImport {
@@ -77,6 +85,9 @@ impl ForeignImport {
 
     fn read(&mut self, batch: &mut Batch, names: &mut Names) -> Result<bool, String> {
         let mut out = RowsOut { batch, names };
+        if self.kind != ForeignKind::Sosreport {
+            self.unpack()?;
+        }
         let is_text = self.kind.is_text() && !self.begins_json()?;
         match self.kind {
             ForeignKind::Sosreport => {
@@ -98,6 +109,16 @@ impl ForeignImport {
                 Ok(false)
             }
         }
+    }
+
+    /// Decompresses what follows, if it is compressed.
+    fn unpack(&mut self) -> Result<(), String> {
+        let head = self.input.fill_buf().map_err(|error| error.to_string())?;
+        if is_packed(head) {
+            let input = std::mem::replace(&mut self.input, empty());
+            self.input = BufReader::with_capacity(64 << 10, Box::new(unpacked(input)?));
+        }
+        Ok(())
     }
 
     fn begins_json(&mut self) -> Result<bool, String> {
@@ -144,6 +165,9 @@ impl ForeignImport {
             let word = if is_any { "sysstat" } else { self.kind.word() };
             return Err(format!("it is of {word}, and nothing in it tells of storage"));
         }
+        if let Some(why) = self.tables.rowless().filter(|_| self.tables.is_without_rows()) {
+            return Err(why);
+        }
         found.limits.extend(self.cutter.limit());
         if self.kind.is_text() && !self.tables.kinds().is_empty() {
             let words: Vec<&str> = self.tables.kinds().iter().map(|kind| kind.word()).collect();
@@ -152,6 +176,11 @@ impl ForeignImport {
         found.finished = true;
         found.ended_by = "end of file".to_owned();
         found.tables = vec!["samples".to_owned()];
+        if self.tables.events() > 0 {
+            let meaning = "lines are single block events and were left out: `--as block-events` \
+                           reads them, and nothing else";
+            found.limits.push(counted(self.tables.events(), meaning));
+        }
         if self.tables.unknown() > 0 && self.kind.is_text() {
             let meaning = "lines were skipped, of no known tool";
             found.limits.push(counted(self.tables.unknown(), meaning));

@@ -2,8 +2,12 @@
 //!
 //! What does not belong here: reading the rest (see [`crate::text`], [`crate::json`]).
 
+use crate::archive;
 use crate::fio_log::is_log;
+use crate::lines::without_escapes;
 use crate::text::TableHeader;
+use crate::unpack::head_unpacked;
+pub use crate::unpack::is_packed;
 
 /// Bytes that [`detect`] reads.
 pub const HEAD: usize = 64 << 10;
@@ -94,10 +98,15 @@ impl ForeignKind {
 /// block events.
 pub fn detect(head: &[u8]) -> Option<ForeignKind> {
     let head = head.get(..HEAD).unwrap_or(head);
-    if is_archive(head) {
+    if is_packed(head) {
+        let plain = head_unpacked(head, HEAD);
+        return if plain.is_empty() { Some(ForeignKind::Sosreport) } else { detect(&plain) };
+    }
+    if is_tar(head) {
         return Some(ForeignKind::Sosreport);
     }
-    let text = String::from_utf8_lossy(head);
+    let plain = without_escapes(head);
+    let text = String::from_utf8_lossy(&plain);
     if text.trim_start().starts_with('{') {
         return of_json(&text);
     }
@@ -121,10 +130,9 @@ fn is_block_event(line: &str) -> bool {
     })
 }
 
-/// Whether it is a tar archive, or one that gzip or xz compressed.
-fn is_archive(head: &[u8]) -> bool {
-    let is_tar = head.get(257..262) == Some(b"ustar");
-    is_tar || head.starts_with(&[0x1f, 0x8b]) || head.starts_with(b"\xfd7zXZ\0")
+/// Whether bytes begin with the header of a tar archive.
+fn is_tar(head: &[u8]) -> bool {
+    head.get(257..262) == Some(b"ustar") || head.first_chunk().is_some_and(archive::is_header)
 }
 
 fn of_json(text: &str) -> Option<ForeignKind> {

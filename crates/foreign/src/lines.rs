@@ -3,6 +3,7 @@
 //! What does not belong here: the content of lines (see [`crate::text`]).
 
 use iowhy_core::figures::counted;
+use std::borrow::Cow;
 use std::io::{self, BufRead, Read};
 
 /// Bytes of a line that are read; the rest of a longer one is skipped.
@@ -33,6 +34,9 @@ impl LineCutter {
             let left = MOST_SKIPPED - self.skipped;
             self.skipped += input.by_ref().take(left).skip_until(b'\n')? as u64;
         }
+        if let Cow::Owned(plain) = without_escapes(line) {
+            *line = plain;
+        }
         Ok(read > 0)
     }
 
@@ -47,6 +51,39 @@ impl LineCutter {
         let end = if self.has_given_up() { ", and what follows them" } else { "" };
         (self.skipped > 0).then(|| skipped + end)
     }
+}
+
+/// The byte that begins an escape sequence of a terminal.
+const ESCAPE: u8 = 0x1b;
+
+/// Returns text without the escape sequences of terminals: colours (`ESC[34;1m`), titles
+/// (`ESC]0;…BEL`) and character sets (`ESC(B`).
+pub(crate) fn without_escapes(bytes: &[u8]) -> Cow<'_, [u8]> {
+    if !bytes.contains(&ESCAPE) {
+        return Cow::Borrowed(bytes);
+    }
+    let mut plain = Vec::with_capacity(bytes.len());
+    let mut left = bytes;
+    while let Some(at) = left.iter().position(|byte| *byte == ESCAPE) {
+        plain.extend_from_slice(&left[..at]);
+        left = behind_sequence(&left[at + 1..]);
+    }
+    plain.extend_from_slice(left);
+    Cow::Owned(plain)
+}
+
+/// What follows the escape sequence whose first byte was read.
+fn behind_sequence(bytes: &[u8]) -> &[u8] {
+    let is_end: fn(&u8) -> bool = match bytes.first() {
+        Some(b'[') => |byte| (0x40..=0x7e).contains(byte),
+        Some(b']') => |byte| *byte == 0x07,
+        Some(b'(' | b')') => return bytes.get(2..).unwrap_or(&[]),
+        _ => return bytes.get(1..).unwrap_or(&[]),
+    };
+    let rest = &bytes[1..];
+    let line = rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len());
+    let end = rest[..line].iter().position(is_end).map_or(line, |end| end + 1);
+    &rest[end..]
 }
 
 #[cfg(test)]
@@ -66,6 +103,21 @@ mod tests {
             lines += 1;
         }
         (lines, cutter.limit())
+    }
+
+    #[test]
+    fn escapes_of_terminals_are_no_text() {
+        for (bytes, plain) in [
+            ("plain", "plain"),
+            ("\x1b[34;1m 1.00\x1b[0m\x1b[m 2", " 1.00 2"),
+            ("\x1b]0;title\x07a\x1b(Bb\x1b=c", "abc"),
+            ("a\x1b[34", "a"),
+            ("a\x1b[\nb", "a\nb"),
+            ("a\x1b", "a"),
+            ("a\x1b(", "a"),
+        ] {
+            assert_eq!(without_escapes(bytes.as_bytes()), plain.as_bytes(), "{plain}");
+        }
     }
 
     #[test]

@@ -15,6 +15,7 @@
 //! | `small`, `biotop` | mdstat, iotop, biotop, top, histograms |
 //! | `requests` | rows of biosnoop and iosnoop as requests |
 //! | `kernel` | messages of the kernel's log |
+//! | `wrapped` | lines of tables that were wrapped |
 //!
 //! What does not belong here: files and their kinds (see [`crate::import`]).
 
@@ -34,6 +35,7 @@ mod sadf;
 mod small;
 mod smart;
 mod timeline;
+mod wrapped;
 
 use crate::book::CounterBook;
 use crate::kind::ForeignKind;
@@ -77,17 +79,26 @@ pub struct TextTables {
     atop: atop::AtopLines,
     small: small::SmallTexts,
     pmrep: pmrep::PmrepText,
+    /// Whether rows of a table of sar follow that is not about storage.
+    is_other_table: bool,
     /// The columns of `sadf -d` whose rows follow.
     sadf: Option<String>,
     /// The row of `sadf -p` whose figures follow.
     sadf_row: sadf::SadfRow,
     smart: smart::SmartText,
+    wrapped: wrapped::WrappedLines,
     /// Lines of another host than the first.
     of_other_hosts: u64,
     is_other_host: bool,
     kinds: BTreeSet<ForeignKind>,
+    /// The tools with a header of a table, and those with a row below one.
+    with_header: BTreeSet<ForeignKind>,
+    with_row: BTreeSet<ForeignKind>,
     /// Lines that no tool is known for.
     unknown: u64,
+    /// Whether such a line is a single block event, and how many were.
+    is_event: Option<fn(&str) -> bool>,
+    events: u64,
     /// The device that a log of nvme is about.
     nvme: Option<(String, iowhy_core::model::health::NvmeHealth)>,
 }
@@ -103,12 +114,41 @@ impl TextTables {
         self.kernel.is_nameless = true;
     }
 
+    /// Whether nothing was read but headers of tables.
+    pub fn is_without_rows(&self) -> bool {
+        let rowless = self.with_header.difference(&self.with_row);
+        !self.with_header.is_empty() && rowless.eq(self.kinds.iter())
+    }
+
+    /// A sentence on tables of which there is a header and no row, if lines of no tool follow.
+    pub fn rowless(&self) -> Option<String> {
+        let words: Vec<&str> =
+            self.with_header.difference(&self.with_row).map(|kind| kind.word()).collect();
+        (!words.is_empty() && self.unknown > 0).then(|| {
+            format!(
+                "no row below the header of {} could be read: lines may have been wrapped or cut \
+                 on their way",
+                words.join(" and ")
+            )
+        })
+    }
+
+    /// Counts lines of which `is_event` is true by themselves.
+    pub fn count_events(&mut self, is_event: fn(&str) -> bool) {
+        self.is_event = Some(is_event);
+    }
+
+    /// Lines that are single block events.
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
     /// Lines that were skipped.
     pub fn unknown(&self) -> u64 {
         self.unknown
     }
 
-    /// Reads one line.
+    /// Reads one line, or a part of one.
     pub fn line(
         &mut self,
         line: &str,
@@ -116,7 +156,23 @@ impl TextTables {
         environment: &mut Environment,
         out: &mut RowsOut<'_>,
     ) {
-        let line = unquoted(line);
+        let line = without_quotes(line);
+        if !self.wrapped.concerns(line) {
+            return self.whole_line(line, book, environment, out);
+        }
+        for whole in self.wrapped.take(line).into_iter().flatten() {
+            self.whole_line(&whole, book, environment, out);
+        }
+    }
+
+    fn whole_line(
+        &mut self,
+        line: &str,
+        book: &mut CounterBook,
+        environment: &mut Environment,
+        out: &mut RowsOut<'_>,
+    ) {
+        let line = line.trim_end();
         if line.trim().is_empty() {
             // sar and vmstat print an empty line between a header and the next one.
             return;
@@ -134,14 +190,17 @@ impl TextTables {
         }
         if let Some(header) = TableHeader::new(line) {
             self.kinds.insert(header.kind);
+            if !header.is_cpu {
+                self.with_header.insert(header.kind);
+            }
             self.report.begin(&header, &mut self.clock, line, book, out);
-            self.header = Some(header);
+            (self.header, self.is_other_table) = (Some(header), false);
             return;
         }
         if header::is_of_other_table(line) {
             // Its rows may have as many columns as the table before.
             self.report.end_rows(&mut self.clock, book, out);
-            self.header = None;
+            (self.header, self.is_other_table) = (None, true);
             return;
         }
         if self.nvme_line(line, book) || self.kernel.line(line, book) {
@@ -163,8 +222,9 @@ impl TextTables {
             Some(header) => self.report.row(header, line, &mut self.clock, book, out),
             None => false,
         };
-        if !is_row {
-            self.other(line, book);
+        match &self.header {
+            Some(header) if is_row => _ = self.with_row.insert(header.kind),
+            _ => self.other(line, book),
         }
     }
 
@@ -172,11 +232,15 @@ impl TextTables {
     /// of a report's lines are such, and no line of another tool is.
     fn sar_row(&mut self, line: &str, book: &mut CounterBook, out: &mut RowsOut<'_>) -> bool {
         let header = self.header.as_ref().filter(|header| header.kind == ForeignKind::Sar);
-        header.is_some_and(|header| {
+        let is_row = header.is_some_and(|header| {
             figures::ends_with_number(line)
                 && figures::time_of_day(line).0.is_some()
                 && self.report.row(header, line, &mut self.clock, book, out)
-        })
+        });
+        if is_row {
+            self.with_row.insert(ForeignKind::Sar);
+        }
+        is_row
     }
 
     /// Reads a line of `sadf -d`, `sadf -p` or `pmrep`; false if it is of neither.
@@ -229,10 +293,10 @@ impl TextTables {
             // The first interval begins before its row.
             let begin = figures::time_of_day(&printed.text).0.unwrap_or(0.0) - interval_s;
             let header = format!("{} {columns}", figures::of_day(begin));
-            self.line(&header, book, environment, out);
+            self.whole_line(&header, book, environment, out);
         }
         if self.header.is_some() {
-            self.line(&printed.text, book, environment, out);
+            self.whole_line(&printed.text, book, environment, out);
         }
     }
 
@@ -245,6 +309,8 @@ impl TextTables {
         book.table(OF_SMALL);
         match self.small.line(line, book) {
             Some(kind) => _ = self.kinds.insert(kind),
+            None if self.is_event.is_some_and(|is_event| is_event(line)) => self.events += 1,
+            None if self.is_other_table && figures::begins_row(line) => {}
             None => self.unknown += u64::from(!is_remark(line)),
         }
     }
@@ -266,12 +332,14 @@ impl TextTables {
         self.end_nvme(book);
         self.smart.end(book);
         self.is_other_host = false;
-        self.header = None;
+        (self.header, self.is_other_table) = (None, false);
+        self.wrapped = wrapped::WrappedLines::default();
         self.kernel.next_file();
     }
 
     /// Reads a line of a log of all programs, of which only messages of the kernel are used.
     pub fn log_line(&mut self, line: &str, book: &mut CounterBook) {
+        let line = line.trim_end();
         if line.contains(" kernel: ") && self.kernel.line(line, book) {
             self.kinds.insert(ForeignKind::Dmesg);
         }
@@ -345,6 +413,9 @@ impl TextTables {
         environment: &mut Environment,
         out: &mut RowsOut<'_>,
     ) {
+        if let Some(line) = self.wrapped.end() {
+            self.whole_line(&line, book, environment, out);
+        }
         for printed in self.sadf_row.end() {
             self.sadf_line(printed, book, environment, out);
         }
@@ -359,6 +430,7 @@ impl TextTables {
         environment.limits.extend(self.small.finish(book, out));
         environment.limits.extend(self.report.limits());
         environment.limits.extend(self.kernel.limits());
+        environment.limits.extend(self.rowless());
         book.finish(out.batch, out.names);
         environment.limits.extend(book.limits());
         let meaning = "lines are of another host than the first, and were left out: give one host \
@@ -376,13 +448,18 @@ impl TextTables {
     }
 }
 
-/// Returns a line without the prefix of mail programs.
+/// Returns a line without the prefix of mail programs, and without blanks at its end.
 fn unquoted(line: &str) -> &str {
-    let mut line = line.trim_end().trim_start_matches('\u{feff}');
-    while let Some(rest) = line.strip_prefix('>') {
-        line = rest.strip_prefix(' ').unwrap_or(rest);
+    without_quotes(line).trim_end()
+}
+
+/// Returns a line without the prefix of mail programs; blanks at its end tell whether it goes on.
+fn without_quotes(line: &str) -> &str {
+    let mut rest = line.trim_end_matches(['\n', '\r']).trim_start_matches('\u{feff}');
+    while let Some(behind) = rest.strip_prefix('>') {
+        rest = behind.strip_prefix(' ').unwrap_or(behind);
     }
-    line
+    rest
 }
 
 /// Whether a line only explains others: comments of Prometheus, marks of a forum's code, the groups

@@ -8,7 +8,7 @@ use crate::import::Bytes;
 use flate2::read::MultiGzDecoder;
 use liblzma::read::XzDecoder;
 use liblzma::stream::{CONCATENATED, Stream};
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -25,8 +25,25 @@ const XZ_MEMORY: u64 = 96 << 20;
 ///
 /// # Errors
 /// Fails if its beginning cannot be read.
-pub(crate) fn unpacked(input: BufReader<Bytes>) -> Result<impl Read, String> {
+pub(crate) fn unpacked(input: BufReader<Bytes>) -> Result<impl Read + Send, String> {
     within(FREE_BYTES, input)
+}
+
+/// Whether bytes begin as those of gzip or xz.
+pub fn is_packed(head: &[u8]) -> bool {
+    head.starts_with(b"\x1f\x8b") || head.starts_with(b"\xfd7zXZ\0")
+}
+
+/// Returns the first `most` bytes that the beginning of a compressed file holds, as far as it can
+/// be decompressed.
+pub(crate) fn head_unpacked(head: &[u8], most: usize) -> Vec<u8> {
+    let input: Bytes = Box::new(Cursor::new(head.to_vec()));
+    let mut plain = Vec::new();
+    if let Ok(bytes) = unpacked(BufReader::new(input)) {
+        // The rest of the file is not there: what was read until then is enough.
+        let _ = bytes.take(most as u64).read_to_end(&mut plain);
+    }
+    plain
 }
 
 fn within(free: u64, mut input: BufReader<Bytes>) -> Result<UnpackedBytes, String> {
@@ -88,7 +105,7 @@ impl Read for UnpackedBytes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::{Cursor, Write};
+    use std::io::Write;
 
     fn gzip(mut content: impl Read) -> Vec<u8> {
         let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());

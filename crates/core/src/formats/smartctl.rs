@@ -110,7 +110,16 @@ struct Attributes {
 struct Attribute {
     id: u64,
     name: String,
+    /// `now`, `past`, or empty: when its value was not above its threshold.
+    when_failed: String,
+    flags: Flags,
     raw: Raw,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Flags {
+    prefailure: bool,
 }
 
 #[derive(Deserialize, Default)]
@@ -189,8 +198,11 @@ impl SmartctlOutput {
                 .find(|attribute| attribute.id == id)
                 .map(|attribute| attribute.raw.value)
         };
+        let attributes = &self.ata_smart_attributes.table;
+        let is_failing = attributes.iter().any(|it| it.when_failed == "now" && it.flags.prefailure);
         let log = DriveLog {
-            passed: self.smart_status.passed,
+            // With `-A` alone it prints no verdict.
+            passed: if is_failing { Some(false) } else { self.smart_status.passed },
             temperature_c: self.temperature.current,
             critical_c: self.temperature.drive_trip.filter(|drive_trip| *drive_trip > 0),
             power_on_hours: self.power_on_time.hours,

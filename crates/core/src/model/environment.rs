@@ -415,10 +415,12 @@ object! {
 }
 
 impl Mount {
-    /// Whether it is on the disk with that name and number, or on one of its partitions.
+    /// Whether it is on the disk with that name and number, or on one of its partitions. A number
+    /// of zeros is not known: summaries of other tools tell names alone.
     pub fn is_on(&self, disk: &str, number: (u32, u32)) -> bool {
         let source = self.source.strip_prefix("/dev/");
-        (self.major, self.minor) == number || source.is_some_and(|name| is_part_of(disk, name))
+        number != (0, 0) && (self.major, self.minor) == number
+            || source.is_some_and(|name| is_part_of(disk, name))
     }
 }
 
@@ -533,5 +535,7 @@ mod tests {
             assert!(!is_on(source, disk), "{source} is not on {disk}");
         }
         assert!(Mount { major: 7, minor: 1, ..Mount::default() }.is_on("loop1", (7, 1)));
+        let unnumbered = Mount { source: "/dev/vda".to_owned(), ..Mount::default() };
+        assert!(unnumbered.is_on("vda", (0, 0)) && !unnumbered.is_on("loop1", (0, 0)));
     }
 }

@@ -303,9 +303,9 @@ const KINDS: &[(&str, &[&str])] = &[
     ("error", &["error", "failed", "offline", "exception", "rejecting i/o", "abort"]),
 ];
 
-/// Parts of messages that tell of a setting or of what a device lacks, not of an event: `nvme nvme0:
-/// Shutdown timeout set to 8 seconds` at each boot, `[sdb] Asking for cache data failed` of nearly
-/// every USB stick, `operation not supported error, … (WRITE_ZEROES)` of a device without it.
+/// Parts of messages that tell of a setting or of what a device lacks, not of an event: `Shutdown
+/// timeout set to 8 seconds` at each boot, `[sdb] Asking for cache data failed` of nearly every USB
+/// stick, `operation not supported error, … (WRITE_ZEROES)` of a device without it.
 const SETTINGS: &[&str] = &[
     "timeout set to",
     "timeout is set to",

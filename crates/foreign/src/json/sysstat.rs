@@ -5,6 +5,7 @@
 use super::{SECTOR, figure, first_host, items, text};
 use crate::book::CounterBook;
 use crate::text::RowsOut;
+use crate::text::figures::{ReportClock, time_alone};
 use iowhy_core::model::{Environment, Metric};
 use serde_json::Value;
 
@@ -60,11 +61,12 @@ pub(super) fn read(
     environment.architecture = text(host, "machine").to_owned();
     environment.cpus = figure(host, &["number-of-cpus"]).unwrap_or(0.0) as u32;
     let mut reports = items(host, "statistics");
-    let has_time = |report: &Value| report.get("timestamp").is_some();
+    let mut clock = ReportClock::default();
     // The first report of iostat is the mean since boot.
     if reports.len() > 1
         && !reports.iter().all(|report| report["timestamp"]["interval"].is_number())
     {
+        reports.iter().take(1).for_each(|report| _ = passed_s(report, &mut clock));
         reports = reports.get(1..).unwrap_or(&[]);
         environment
             .limits
@@ -72,7 +74,7 @@ pub(super) fn read(
     }
     let mut assumed = false;
     for report in reports {
-        let told = report["timestamp"]["interval"].as_f64().filter(|_| has_time(report));
+        let told = passed_s(report, &mut clock);
         assumed |= told.is_none();
         let seconds = told.unwrap_or(ASSUMED_S);
         book.advance(seconds);
@@ -89,6 +91,16 @@ pub(super) fn read(
         );
     }
     Ok(())
+}
+
+/// The length of a report: sadf tells it, and iostat's `-t` the time of its end.
+fn passed_s(report: &Value, clock: &mut ReportClock) -> Option<f64> {
+    let stamp = report.get("timestamp")?;
+    if let Some(time) = stamp.as_str().and_then(time_alone) {
+        clock.at(time);
+    }
+    let passed_s = clock.take_passed().filter(|passed_s| *passed_s > 0.0);
+    stamp.get("interval").and_then(Value::as_f64).or(passed_s)
 }
 
 fn sysstat_disk(disk: &Value, seconds: f64, book: &mut CounterBook) {

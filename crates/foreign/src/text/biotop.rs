@@ -3,7 +3,7 @@
 //! What does not belong here: tables whose columns vary (see `rows`).
 
 use super::columns::SECTOR;
-use super::figures::number;
+use super::figures::{DAY_S, number, time_of_day};
 use crate::book::CounterBook;
 use iowhy_core::model::Metric;
 
@@ -12,8 +12,12 @@ use iowhy_core::model::Metric;
 pub(super) struct BiotopRows {
     /// Its reports.
     reports: u64,
-    /// The length of each, seconds; 0 where it is not told.
+    /// The length of each as it says, seconds; 0 where it is not told.
     every_s: f64,
+    /// The times of day before the reports: how many, the last one, and seconds from the first.
+    times: u64,
+    last_s: f64,
+    passed_s: f64,
 }
 
 /// Whether a line is the header of a report.
@@ -25,8 +29,34 @@ pub(super) fn is_header(line: &str) -> bool {
 impl BiotopRows {
     /// Returns the length of all reports together, seconds.
     pub fn length_s(&self) -> f64 {
-        let every_s = if self.every_s > 0.0 { self.every_s } else { super::figures::ASSUMED_S };
-        self.reports as f64 * every_s
+        self.reports as f64 * self.told_s().unwrap_or(super::figures::ASSUMED_S)
+    }
+
+    /// The length of a report as it says, or as the times before the reports tell.
+    fn told_s(&self) -> Option<f64> {
+        let of_times = || self.passed_s / self.times.saturating_sub(1).max(1) as f64;
+        let told_s = if self.every_s > 0.0 { self.every_s } else { of_times() };
+        (told_s > 0.0).then_some(told_s)
+    }
+
+    /// A sentence on the length that was assumed.
+    pub fn limit(&self) -> Option<String> {
+        (self.reports > 0 && self.told_s().is_none()).then(|| {
+            "nothing tells how long a report of biotop is: it was taken for a second, and rates \
+             may be wrong (two reports tell it)"
+                .to_owned()
+        })
+    }
+
+    /// `18:36:57 loadavg: 0.59 0.13 0.04 1/80 210`, before each report.
+    fn time(&mut self, line: &str) -> Option<()> {
+        let (time, rest) = time_of_day(line);
+        let time = time.filter(|_| rest.starts_with("loadavg:"))?;
+        if self.times > 0 {
+            self.passed_s += (time - self.last_s).rem_euclid(DAY_S);
+        }
+        (self.times, self.last_s) = (self.times + 1, time);
+        Some(())
     }
 
     /// Reads a line; false if it is none of biotop.
@@ -39,7 +69,7 @@ impl BiotopRows {
             self.every_s = rest.split_whitespace().next().and_then(number).unwrap_or(0.0).max(0.0);
             return true;
         }
-        self.reports > 0 && row(line, book).is_some()
+        self.time(line).is_some() || self.reports > 0 && row(line, book).is_some()
     }
 }
 
@@ -61,6 +91,6 @@ fn row(line: &str, book: &mut CounterBook) -> Option<()> {
     let disk = if *disk == "?" { format!("{major}:{minor}") } else { (*disk).to_owned() };
     book.add(&disk, &[(first, requests), (first + 2, bytes / SECTOR), (first + 3, wait_ms)]);
     book.number(&disk, (major.parse().ok()?, minor.parse().ok()?));
-    book.other(metric, &format!("{pid} {}", name.join(" ")), bytes);
+    book.other(metric, format!("{pid} {}", name.join(" ")).trim_end(), bytes);
     Some(())
 }

@@ -160,10 +160,22 @@ fn sar_name(name: &str, book: &mut CounterBook) -> String {
     name
 }
 
+/// The name of the program in a command line, which `pidstat -l` prints; a name without one.
+fn program(command: &str) -> &str {
+    let path = command.split_whitespace().next().filter(|word| word.starts_with('/'));
+    path.and_then(|path| path.rsplit('/').next()).unwrap_or(command)
+}
+
 /// A row of `pidstat -d`.
 fn process(row: &TableRow<'_>, book: &mut CounterBook) {
-    let (Some(pid), Some(name)) = (row.text(&["PID"]), row.text(&["Command"])) else { return };
-    let subject = format!("{pid} {name}");
+    let (Some(pid), Some(name)) = (row.text(&["PID", "TGID"]), row.text(&["Command"])) else {
+        return;
+    };
+    if pid == "-" {
+        // A thread by `-t`, which is part of its process.
+        return;
+    }
+    let subject = format!("{pid} {}", program(name));
     for (column, metric) in [
         ("kB_rd/s", Metric::CausedRead),
         ("kB_wr/s", Metric::CausedWrite),

@@ -41,21 +41,75 @@ pub fn human_bytes(text: &str) -> Option<f64> {
     Some(number(text.get(..text.len() - 1)?)? * unit)
 }
 
+/// Words of locales for the second half of a day, behind a time of twelve hours.
+const AFTERNOON: [&str; 5] = ["PM", "pm", "μμ", "م", "अपराह्न"];
+/// Words for the first half.
+const MORNING: [&str; 5] = ["AM", "am", "πμ", "ص", "पूर्वाह्न"];
+/// The word before the times of Norwegian locales, which have no seconds.
+const BEFORE_HOUR: &str = "kl.";
+
 /// The time of day that a line begins with, in seconds, and what follows: `22:40:28`, also with
-/// `AM` or `PM` behind.
+/// `AM` or `PM` behind, and as locales write it: `22.40.28`, `22時40分28秒`, `22시 40분 28초`,
+/// `kl. 22.40`, `UTC 10:40:28 م`.
 pub fn time_of_day(line: &str) -> (Option<f64>, &str) {
     let line = line.trim_start();
-    let (first, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-    let Some(mut time) = clock(first) else { return (None, line) };
-    let rest = rest.trim_start();
-    let (second, behind) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
-    let hours = 3600.0;
-    match second {
-        "AM" | "am" => time -= if time >= 12.0 * hours { 12.0 * hours } else { 0.0 },
-        "PM" | "pm" => time += if time < 12.0 * hours { 12.0 * hours } else { 0.0 },
+    let Some((time, rest)) = first_time(line) else { return (None, line) };
+    let (second, behind) = first_word(rest);
+    let half = 12.0 * 3600.0;
+    let time = match second {
+        _ if MORNING.contains(&second) => time - if time >= half { half } else { 0.0 },
+        _ if AFTERNOON.contains(&second) => time + if time < half { half } else { 0.0 },
         _ => return (Some(time), rest),
+    };
+    (Some(time), behind)
+}
+
+/// The time at the beginning of a line, without the half of the day, and what follows.
+fn first_time(line: &str) -> Option<(f64, &str)> {
+    let (first, rest) = first_word(line);
+    if let Some(time) = clock(first) {
+        return Some((time, rest));
     }
-    (Some(time), behind.trim_start())
+    let (second, behind) = first_word(rest);
+    if first == BEFORE_HOUR {
+        return Some((clock(&format!("{second}.00"))?, behind));
+    }
+    let is_zone = (3..=5).contains(&first.len()) && first.bytes().all(|it| it.is_ascii_uppercase());
+    if is_zone {
+        return Some((clock(second)?, behind));
+    }
+    let is_hour = first.ends_with('시') && second.ends_with('분');
+    let (third, behind) = first_word(behind);
+    is_hour.then(|| Some((clock(&[first, second, third].concat())?, behind)))?
+}
+
+/// The first word of a line, and what follows it.
+fn first_word(line: &str) -> (&str, &str) {
+    let (first, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+    (first, rest.trim_start())
+}
+
+/// What follows the word of a locale for a mean in the first column, if there is one: `Average:`,
+/// `Trung bình:`, `Moyenne :`.
+pub(super) fn behind_mean(line: &str) -> Option<&str> {
+    const MOST_WORDS: usize = 3;
+    let mut rest = line.trim_start();
+    for _ in 0..MOST_WORDS {
+        let (word, behind) = first_word(rest);
+        if word.is_empty() || word.contains(char::is_numeric) {
+            return None;
+        }
+        if word.ends_with([':', '：']) {
+            return Some(behind);
+        }
+        rest = behind;
+    }
+    None
+}
+
+/// Whether a line begins as a row of sar: with a time, or the word for a mean.
+pub(super) fn begins_row(line: &str) -> bool {
+    time_of_day(line).0.is_some() || behind_mean(line).is_some()
 }
 
 /// Seconds of a day as a time of day.
@@ -64,9 +118,44 @@ pub(super) fn of_day(seconds: f64) -> String {
     format!("{:02}:{:02}:{:02}", second / 3600, second / 60 % 60, second % 60)
 }
 
-/// `22:40:28`, with a fraction or not.
+/// `22:40:28`, with a fraction or not; also `22.40.28`, `22時40分28秒`, and with other digits.
 pub(super) fn clock(word: &str) -> Option<f64> {
-    let mut parts = word.split(':');
+    if word.is_ascii() && word.contains(':') {
+        return clock_of(word.split(':'));
+    }
+    let is_mark = |character: char| ":.時时시分분秒초".contains(character);
+    let is_number = word.is_ascii() && word.matches('.').count() != 2;
+    if is_number || !word.starts_with(|character| digit(character).is_some()) {
+        return None;
+    }
+    let plain: String = word
+        .chars()
+        .map(|character| match digit(character) {
+            Some(digit) => char::from(b'0' + digit),
+            None if is_mark(character) => ':',
+            None => character,
+        })
+        .collect();
+    let plain = plain.strip_suffix(':').unwrap_or(&plain);
+    // A figure of a table is no time.
+    let is_whole = plain.rsplit(':').next().is_some_and(|seconds| seconds.len() == 2);
+    clock_of(plain.split(':')).filter(|_| is_whole)
+}
+
+/// The time of day of seconds since 1970, which `pidstat -h` prints.
+pub(super) fn since_1970(word: &str) -> Option<f64> {
+    let seconds: u64 = word.parse().ok().filter(|_| word.len() >= 9)?;
+    Some((seconds % DAY_S as u64) as f64)
+}
+
+/// The value of a digit of ASCII, Arabic, Persian, Devanagari or Bengali.
+fn digit(character: char) -> Option<u8> {
+    const ZEROS: [u32; 5] = [0x30, 0x660, 0x6f0, 0x966, 0x9e6];
+    let of = |zero: &u32| u32::from(character).checked_sub(*zero).filter(|value| *value < 10);
+    ZEROS.iter().find_map(of).map(|value| value as u8)
+}
+
+fn clock_of<'a>(mut parts: impl Iterator<Item = &'a str>) -> Option<f64> {
     let (hours, minutes) = (parts.next()?, parts.next()?);
     let seconds = parts.next()?;
     if parts.next().is_some() || hours.len() > 2 || minutes.len() != 2 {
@@ -149,8 +238,30 @@ pub fn time_alone(line: &str) -> Option<f64> {
         [one] => iso(one).or_else(|| clock(one)),
         [time, "AM" | "PM"] if clock(time).is_some() => time_of_day(line).0,
         [date, ref rest @ ..] if is_date(date) && rest.len() <= 2 => time_of_day(&rest.join(" ")).0,
-        _ => words.iter().find_map(|word| clock(word)).filter(|_| is_from_date(&words)),
+        _ if is_from_date(&words) => words.iter().find_map(|word| clock(word)),
+        _ => words.iter().position(|word| has_year(word)).and_then(|_| behind_date(&words)),
     }
+}
+
+/// Whether a word of a date has a year: `2026`, `2026年11月27日`, `2026.eko`.
+fn has_year(word: &str) -> bool {
+    let digits = word.bytes().take_while(u8::is_ascii_digit).count();
+    let rest = word.get(digits..).unwrap_or("");
+    let is_date = rest.chars().all(|character| {
+        character.is_alphanumeric() && !character.is_ascii_uppercase() || ".,".contains(character)
+    });
+    digits == 4 && (word.starts_with("19") || word.starts_with("20")) && is_date
+}
+
+/// The time behind the words of a date, as locales write it; nothing but a half of the day and a
+/// zone may follow.
+fn behind_date(words: &[&str]) -> Option<f64> {
+    const MOST_BEHIND: usize = 2;
+    let begins = |word: &str| word == BEFORE_HOUR || clock(word).is_some();
+    let at = words.iter().position(|word| begins(word))?;
+    let rest = words.get(at..)?.join(" ");
+    let (time, behind) = time_of_day(&rest);
+    time.filter(|_| at > 0 && behind.split_whitespace().count() <= MOST_BEHIND)
 }
 
 impl ReportClock {
@@ -279,6 +390,49 @@ mod tests {
         assert_eq!(time_of_day("10:40:28 PM sda").0, Some(81_628.0));
         assert_eq!(time_of_day("12:00:01 AM sda"), (Some(1.0), "sda"));
         assert_eq!(time_of_day("sda 1.0"), (None, "sda 1.0"));
+    }
+
+    #[test]
+    fn times_of_locales() {
+        let at = Some(81_628.0);
+        for line in [
+            "22.40.28    sda",
+            "22時40分28秒    sda",
+            "22时40分28秒    sda",
+            "22시 40분 28초    sda",
+            "10:40:28 μμ    sda",
+            "10:40:28 अपराह्न    sda",
+            "UTC 10:40:28 م    sda",
+            "۲۲:۴۰:۲۸    sda",
+        ] {
+            assert_eq!(time_of_day(line), (at, "sda"), "{line}");
+        }
+        assert_eq!(time_of_day("kl. 22.40 +0000    sda"), (Some(81_600.0), "+0000    sda"));
+        for line in ["1.5.20 sda", "12.50 1.00", "DEV tps", "kl. sda 1", "22시 sda"] {
+            assert_eq!(time_of_day(line), (None, line), "{line}");
+        }
+        for line in [
+            "2026年11月25日 22时40分28秒",
+            "il-Ġimgħa, 25 ta Nov, 2026 22:40:28 UTC",
+            "or., 2026.eko azaren 25a 22:40:28",
+            "2026.11.25. 22:40:28",
+        ] {
+            assert_eq!(time_alone(line), at, "{line}");
+        }
+        assert_eq!(time_alone("25. nov. 2026 kl. 22.40 +0000"), Some(81_600.0));
+        for line in ["[Wed Nov 25 22:40:28 2026] a reset", "2026 Nov 25 22:40:28 a b c: d"] {
+            assert_eq!(time_alone(line), None, "{line}");
+        }
+        for (line, rest) in [
+            ("Average:   sda 1.00", Some("sda 1.00")),
+            ("Moyenne\u{202f}:   sda 1.00", Some("sda 1.00")),
+            ("Trung bình:   sda", Some("sda")),
+            ("平均時間：   sda", Some("sda")),
+            ("22:40:28 sda: 1.00", None),
+            ("sda 1.00 a:", None),
+        ] {
+            assert_eq!(behind_mean(line), rest, "{line}");
+        }
     }
 
     #[test]

@@ -2,14 +2,20 @@
 //!
 //! What does not belong here: the meaning of rows (see `rows`).
 
-use super::figures::{banner, ends_with_number, number, time_of_day};
+use super::figures::{banner, behind_mean, ends_with_number, number, time_of_day};
 use super::prometheus::NodeMetric;
 use super::{atop, copies, kernel, pmrep, sadf, small, smart};
 use crate::kind::ForeignKind;
 use iowhy_core::model::Environment;
 
 /// The first columns of sar's tables about memory, queues and transfers.
-const OF_SAR: &[&str] = &["pswpin/s", "pgpgin/s", "kbmemfree", "kbswpfree", "runq-sz", "tps"];
+pub(super) const OF_SAR: &[&str] =
+    &["pswpin/s", "pgpgin/s", "kbmemfree", "kbswpfree", "runq-sz", "tps"];
+
+/// First columns of tables of sar and pidstat: what stands before them is a time.
+const FIRST: &[&str] = &["DEV", "CPU", "UID", "USER", "PID", "TGID"];
+/// Words before the first column: the parts of a time that a locale writes.
+const MOST_BEFORE: usize = 5;
 
 /// Columns that a table may have: those of `iostat -x` are 23.
 const MOST_COLUMNS: usize = 64;
@@ -21,6 +27,8 @@ pub struct TableHeader {
     pub kind: ForeignKind,
     /// The names of the columns, without the time of day before them.
     pub columns: Vec<String>,
+    /// Words between the time of day and the columns: a zone, or a time that is not known as one.
+    pub before: usize,
     /// Whether it is the table of CPUs that iostat prints, too.
     pub is_cpu: bool,
 }
@@ -43,16 +51,26 @@ impl TableHeader {
         let line = line.trim_start_matches('#').trim_start();
         if let Some(rest) = line.strip_prefix("avg-cpu:") {
             let columns = rest.split_whitespace().map(str::to_owned).collect();
-            return Some(TableHeader { kind: ForeignKind::Iostat, columns, is_cpu: true });
+            return Some(TableHeader {
+                kind: ForeignKind::Iostat,
+                columns,
+                before: 0,
+                is_cpu: true,
+            });
         }
         if ends_with_number(line) {
             return None;
         }
-        let words: Vec<&str> = time_of_day(line).1.split_whitespace().collect();
-        let words = words.strip_prefix(&["Average:"]).unwrap_or(&words);
-        if words.len() > MOST_COLUMNS {
+        // Old versions of iostat have a colon, too: `Device:`.
+        let mean = behind_mean(line).filter(|_| !line.starts_with("Device"));
+        let (time, rest) = time_of_day(line);
+        let timeless = mean.unwrap_or(rest);
+        let all: Vec<&str> = timeless.split_whitespace().collect();
+        if all.len() > MOST_COLUMNS {
             return None;
         }
+        let before = words_before(&all, time.is_some());
+        let words = all.get(before..)?;
         let has = |word: &str| words.contains(&word);
         let first = words.first()?.trim_end_matches(':');
         let kind = match () {
@@ -64,18 +82,19 @@ impl TableHeader {
             () if first == "DEV" && has("tps") => ForeignKind::Sar,
             () if OF_SAR.contains(&first) && words.len() > 1 => ForeignKind::Sar,
             () if has("%iowait") && has("CPU") => ForeignKind::Sar,
-            () if has("kB_rd/s") && has("PID") => ForeignKind::Pidstat,
+            () if has("kB_rd/s") && (has("PID") || has("TGID")) => ForeignKind::Pidstat,
             () if has("LAT(ms)") || has("LATms") => ForeignKind::Biosnoop,
             () if words.starts_with(&["r", "b"]) && has("bi") => ForeignKind::Vmstat,
             () => return None,
         };
         let columns = words.iter().filter(|word| **word != "Time").map(|word| (*word).to_owned());
-        Some(TableHeader { kind, columns: columns.collect(), is_cpu: false })
+        let before = all.iter().take(before).filter(|word| **word != "Time").count();
+        Some(TableHeader { kind, columns: columns.collect(), before, is_cpu: false })
     }
 
     /// The kind of a line that is a header, or tells its tool by itself.
     pub fn kind_of(line: &str) -> Option<ForeignKind> {
-        let line = line.trim_start_matches('>');
+        let line = super::unquoted(line);
         if let Some(header) = TableHeader::new(line) {
             return Some(header.kind);
         }
@@ -105,6 +124,20 @@ impl TableHeader {
     }
 }
 
+/// Words before the first known column of sar and pidstat: what a locale adds to a time, or a time
+/// that is not known.
+fn words_before(words: &[&str], is_timed: bool) -> usize {
+    let is_first = |word: &&str| FIRST.contains(word) || OF_SAR.contains(word);
+    let at = words.iter().take(MOST_BEFORE + 1).position(is_first).unwrap_or(0);
+    let before = words.get(..at).unwrap_or(&[]);
+    let is_of_time = |word: &&str| {
+        let is_zone =
+            is_timed && word.len() <= 5 && word.bytes().all(|byte| byte.is_ascii_uppercase());
+        is_zone || *word == "Time" || !word.is_ascii() || word.contains(char::is_numeric)
+    };
+    if before.iter().all(is_of_time) { at } else { 0 }
+}
+
 /// Returns whether a line is the header of a table of sar that is not about storage: a time of day,
 /// and names of columns such as `rxpck/s`.
 pub fn is_of_other_table(line: &str) -> bool {
@@ -112,13 +145,19 @@ pub fn is_of_other_table(line: &str) -> bool {
         return false;
     }
     let (time, rest) = time_of_day(line);
-    let words: Vec<&str> = rest.split_whitespace().collect();
+    let mean = behind_mean(line);
+    let rest = mean.unwrap_or(rest);
+    // A zone may stand before the columns: +0000.
+    let is_zone = |word: &&str| word.starts_with(['+', '-']);
+    let words: Vec<&str> = rest.split_whitespace().skip_while(is_zone).collect();
     let is_figure = |word: &&str| number(word).is_some();
     let has_mark = |word: &&str| word.ends_with("/s") || word.starts_with('%');
-    time.is_some() && words.len() > 1 && !words.iter().any(is_figure) && {
+    let marks = words.iter().filter(|word| has_mark(word)).count();
+    let is_one = time.is_some() || marks > 1 || mean.is_some() && marks > 0;
+    is_one && words.len() > 1 && !words.iter().any(is_figure) && {
         // A column in capitals names the subject of its rows: IFACE, FAN, BUS.
         let first = words.first().copied().unwrap_or("");
-        words.iter().any(has_mark) || first.bytes().all(|byte| byte.is_ascii_uppercase())
+        marks > 0 || first.bytes().all(|byte| byte.is_ascii_uppercase())
     }
 }
 

@@ -217,7 +217,8 @@ fn is_of_machine(text: &str) -> bool {
 fn hung_task(text: &str) -> Option<&str> {
     let (_, rest) = text.split_once("task ")?;
     let (task, rest) = rest.split_once(" blocked ")?;
-    (rest.contains("for more than") && task.len() < 64).then_some(task)
+    // A mail may have been wrapped there.
+    (rest.contains("for more") && task.len() < 64).then_some(task)
 }
 
 /// `nfs: server fs1 not responding, still trying`.

@@ -14,8 +14,6 @@ use crate::kind::ForeignKind;
 use iowhy_core::figures::counted;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The words before the mean of all reports at the end of sar and pidstat.
-const MEANS: [&str; 2] = ["Average:", "Summary:"];
 /// Rows of one report that are kept, and their bytes: three reports may be held at once.
 const MOST_ROWS: usize = 16 << 10;
 const MOST_HELD: usize = 16 << 20;
@@ -39,6 +37,8 @@ pub(super) struct PendingReport {
     is_first_left_out: bool,
     is_first_taken: bool,
     times: TableTimes,
+    /// Whether times are those of minutes, and several reports have the same.
+    is_coarse: bool,
     assumed: u64,
     left_out: u64,
 }
@@ -48,6 +48,40 @@ pub(super) struct PendingReport {
 struct SinceBoot {
     header: TableHeader,
     rows: Vec<Vec<String>>,
+}
+
+/// The time and the words of a row below a header. The columns of a row of sar are its last words,
+/// whatever a locale writes before.
+fn split_row(header: &TableHeader, line: &str) -> (Option<f64>, Vec<String>) {
+    let has_mean = matches!(header.kind, ForeignKind::Sar | ForeignKind::Pidstat);
+    let mean = figures::behind_mean(line).filter(|_| has_mean);
+    let (mut time, rest) = mean.map_or_else(|| time_of_day(line), |rest| (None, rest));
+    let mut words: Vec<String> = rest.split_whitespace().map(str::to_owned).collect();
+    let width = header.columns.len();
+    match header.kind {
+        ForeignKind::Sar if words.len() > width && words.len() <= width + header.before => {
+            words.drain(..words.len() - width);
+        }
+        ForeignKind::Pidstat => {
+            let stamp = words.first().and_then(|word| figures::since_1970(word));
+            let before = header.before + usize::from(stamp.is_some());
+            if mean.is_none() {
+                words.drain(..before.min(words.len()));
+            }
+            time = time.or(stamp);
+            if words.len() > width {
+                let command = words.split_off(width - 1).join(" ");
+                words.push(command);
+            }
+        }
+        // `-t` puts date and time behind.
+        ForeignKind::Vmstat if words.len() > width => {
+            let behind = words.split_off(width);
+            return (behind.iter().find_map(|word| figures::clock(word)), words);
+        }
+        _ => {}
+    }
+    (time, words)
 }
 
 impl PendingReport {
@@ -109,22 +143,9 @@ impl PendingReport {
         book: &mut CounterBook,
         out: &mut RowsOut<'_>,
     ) -> bool {
-        let is_mean = MEANS.iter().any(|word| line.starts_with(word));
-        let without_mean = MEANS.iter().fold(line, |rest, word| rest.trim_start_matches(word));
-        let (time, rest) = time_of_day(without_mean);
-        let mut words: Vec<String> = rest.split_whitespace().map(str::to_owned).collect();
-        if header.kind == ForeignKind::Pidstat && words.len() > header.columns.len() {
-            let command = words.split_off(header.columns.len() - 1).join(" ");
-            words.push(command);
-        }
-        let time = match header.kind {
-            // `-t` puts date and time behind.
-            ForeignKind::Vmstat if words.len() > header.columns.len() => {
-                let behind = words.split_off(header.columns.len());
-                behind.iter().find_map(|word| figures::clock(word))
-            }
-            _ => time,
-        };
+        let has_mean = matches!(header.kind, ForeignKind::Sar | ForeignKind::Pidstat);
+        let is_mean = has_mean && figures::behind_mean(line).is_some();
+        let (time, words) = split_row(header, line);
         let is_figure = |word: &&String| number(word).or(figures::human_bytes(word)).is_some();
         let figures = words.iter().filter(is_figure).count();
         if words.len() != header.columns.len() || figures * 2 < words.len() {
@@ -134,8 +155,13 @@ impl PendingReport {
             return true;
         }
         self.header.get_or_insert_with(|| header.clone());
-        if let Some(time) = time {
+        if let Some(time) = time.filter(|_| !self.is_coarse) {
             self.meet(time, clock, book, out);
+        }
+        if self.is_repeated(header, &words) {
+            self.is_coarse |= time.is_some_and(|time| time % 60.0 == 0.0);
+            self.end_rows(clock, book, out);
+            self.header = Some(header.clone());
         }
         if header.kind == ForeignKind::Vmstat {
             self.rows.push(words);
@@ -154,6 +180,16 @@ impl PendingReport {
             self.left_out += 1;
         }
         true
+    }
+
+    /// Whether a row of sar is of the subject of the first one, so that the next report begins: the
+    /// times of some locales have no seconds.
+    fn is_repeated(&self, header: &TableHeader, words: &[String]) -> bool {
+        let Some(first) = self.rows.first().filter(|_| header.kind == ForeignKind::Sar) else {
+            return false;
+        };
+        // `--pretty` puts the device behind.
+        header.column(&["DEV", "CPU"]).is_none_or(|at| first.get(at) == words.get(at))
     }
 
     /// A row's time: if it is another than that of the rows before, their report has ended.
@@ -191,6 +227,9 @@ impl PendingReport {
             return;
         }
         self.others.insert(header.kind);
+        if self.is_coarse {
+            clock.take_passed();
+        }
         self.take(&header, &rows, clock.interval(), book);
         self.assumed += clock.take_assumed();
         book.sample(out.batch, out.names);
@@ -256,9 +295,8 @@ impl PendingReport {
             limits.push("the first report, usually the mean since boot, was left out".to_owned());
         }
         if self.assumed > 0 {
-            let meaning = "intervals have no time in the text and were taken for a second: rates \
-                           are right, totals and its length may not be (`-t` adds the \
-                           time)";
+            let meaning = "intervals have no time in the text: with a second for each, rates are \
+                           right, totals and its length may not be (`-t` adds the time)";
             limits.push(counted(self.assumed, meaning));
         }
         if self.left_out > 0 {

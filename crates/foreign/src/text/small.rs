@@ -19,6 +19,8 @@ pub(super) struct SmallTexts {
     /// Reports of iotop so far, and those of top.
     iotop: u64,
     top: u64,
+    /// Threads that wait for I/O, by their shares of the time in all reports of iotop.
+    waiting: Option<f64>,
     /// Whether lines of top follow.
     is_top: bool,
     biotop: BiotopRows,
@@ -75,7 +77,13 @@ impl SmallTexts {
         if self.array(line, book) || begins == Some(ForeignKind::Mdstat) {
             return Some(ForeignKind::Mdstat);
         }
-        if self.iotop > 0 && iotop(line, book) {
+        if self.iotop > 0
+            && let Some(task) = IotopTask::new(line)
+        {
+            task.add(book);
+            if let Some(share) = task.waiting {
+                *self.waiting.get_or_insert_default() += share;
+            }
             return Some(ForeignKind::Iotop);
         }
         self.bucket(line, book).then_some(ForeignKind::Biolatency)
@@ -157,22 +165,26 @@ impl SmallTexts {
     }
 
     /// Ends the texts that are open.
-    pub fn finish(&mut self, book: &mut CounterBook, out: &mut RowsOut<'_>) -> Option<String> {
+    pub fn finish(&mut self, book: &mut CounterBook, out: &mut RowsOut<'_>) -> Vec<String> {
         self.end_array(book);
         let is_histogram = self.histogram.requests > 0.0;
         self.end_histogram(book);
         let reports_s = super::figures::ASSUMED_S * self.iotop.max(self.top) as f64;
         let length_s = self.biotop.length_s().max(reports_s);
+        if let Some(waiting) = self.waiting {
+            book.other(Metric::Blocked, "", waiting / self.iotop.max(1) as f64);
+        }
         if length_s > 0.0 || is_histogram {
             book.go_to(crate::book::BEGIN_NS);
             book.advance(if length_s > 0.0 { length_s } else { super::figures::ASSUMED_S });
             book.sample(out.batch, out.names);
         }
-        is_histogram.then(|| {
+        let of_histogram = is_histogram.then(|| {
             "a histogram tells latencies in steps of two, and neither rates nor times: its time \
              was taken for a second"
                 .to_owned()
-        })
+        });
+        of_histogram.into_iter().chain(self.biotop.limit()).collect()
     }
 }
 
@@ -246,35 +258,58 @@ fn is_of_top(line: &str) -> bool {
         || is_row() == Some(true)
 }
 
-/// `12345 be/4 mysql  3.52 M/s  117.30 K/s  0.00 % 95.12 % mysqld --user=mysql`.
-fn iotop(line: &str, book: &mut CounterBook) -> bool {
-    // With `-t` a time stands before.
-    let words: Vec<&str> = time_of_day(line).1.split_whitespace().collect();
-    let [pid, class, _, read, read_unit, written, written_unit, ref rest @ ..] = words[..] else {
-        return false;
-    };
-    let is_row = pid.parse::<u32>().is_ok() && class.contains('/');
-    let rate = |value: &str, unit: &str| {
-        let unit = match unit {
-            "B/s" => 1.0,
-            "K/s" => 1024.0,
-            "M/s" => 1024.0 * 1024.0,
-            "G/s" => 1024.0 * 1024.0 * 1024.0,
-            _ => return None,
+/// A row of iotop.
+struct IotopTask<'a> {
+    pid: &'a str,
+    name: &'a str,
+    /// Bytes that were read and written in a second.
+    moved: (f64, f64),
+    /// The share of the time that it waited for I/O.
+    waiting: Option<f64>,
+}
+
+impl<'a> IotopTask<'a> {
+    /// `12345 be/4 mysql  3.52 M/s  117.30 K/s  0.00 % 95.12 % mysqld --user=mysql`.
+    fn new(line: &'a str) -> Option<IotopTask<'a>> {
+        // With `-t` a time stands before.
+        let words: Vec<&str> = time_of_day(line).1.split_whitespace().collect();
+        let [pid, class, _, read, read_unit, written, written_unit, ref rest @ ..] = words[..]
+        else {
+            return None;
         };
-        Some(number(value)? * unit)
+        pid.parse::<u32>().ok().filter(|_| class.contains('/'))?;
+        let is_share =
+            |word: &&str| *word == "%" || number(word).is_some() || *word == "?unavailable?";
+        let shares = rest.iter().take_while(|word| is_share(word)).count();
+        let command = rest.get(shares).copied().unwrap_or("");
+        let name = match command.starts_with('/') {
+            true => command.rsplit('/').next().unwrap_or(command),
+            false => command.trim_matches(['[', ']']),
+        };
+        // The last share is that of I/O, behind the one of swapping in.
+        let waiting = match rest.get(..shares).unwrap_or(&[]) {
+            [.., percent, "%"] => number(percent).map(|percent| percent.clamp(0.0, 100.0) / 100.0),
+            _ => None,
+        };
+        let moved = (rate(read, read_unit)?, rate(written, written_unit)?);
+        Some(IotopTask { pid, name, moved, waiting })
+    }
+
+    fn add(&self, book: &mut CounterBook) {
+        let subject = format!("{} {}", self.pid, self.name);
+        book.other(Metric::CausedRead, &subject, self.moved.0);
+        book.other(Metric::CausedWrite, &subject, self.moved.1);
+    }
+}
+
+/// Bytes per second of `3.52 M/s`.
+fn rate(value: &str, unit: &str) -> Option<f64> {
+    let unit = match unit {
+        "B/s" => 1.0,
+        "K/s" => 1024.0,
+        "M/s" => 1024.0 * 1024.0,
+        "G/s" => 1024.0 * 1024.0 * 1024.0,
+        _ => return None,
     };
-    let rates = rate(read, read_unit).zip(rate(written, written_unit));
-    let (true, Some((read, written))) = (is_row, rates) else { return false };
-    let is_share =
-        |word: &&&str| **word == "%" || number(word).is_some() || **word == "?unavailable?";
-    let command = rest.iter().find(|word| !is_share(word)).copied().unwrap_or("");
-    let name = match command.starts_with('/') {
-        true => command.rsplit('/').next().unwrap_or(command),
-        false => command.trim_matches(['[', ']']),
-    };
-    let subject = format!("{pid} {name}");
-    book.other(Metric::CausedRead, &subject, read);
-    book.other(Metric::CausedWrite, &subject, written);
-    true
+    Some(number(value)? * unit)
 }

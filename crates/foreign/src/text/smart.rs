@@ -57,11 +57,15 @@ impl SmartText {
     /// `197 Current_Pending_Sector  0x0032   100   100   000    Old_age   Always       -       1`.
     fn attribute(&mut self, line: &str) -> bool {
         let words: Vec<&str> = line.split_whitespace().collect();
-        let [id, name, flag, _, _, _, _, _, _, raw, ..] = words[..] else { return false };
+        let [id, name, flag, _, _, _, kind, _, failed, raw, ..] = words[..] else { return false };
         let (Ok(id), true) = (id.parse::<u32>(), flag.starts_with("0x")) else { return false };
         let is_name = name.contains('_');
         let value = raw.split(['/', 'h']).next().and_then(|part| part.parse::<u64>().ok());
         let drive = &mut self.drive;
+        if failed == "FAILING_NOW" && kind == "Pre-fail" {
+            // The drive's own verdict, of which `-A` prints no more.
+            drive.passed = Some(false);
+        }
         match id {
             5 => drive.reallocated_sectors = value,
             187 => drive.reported_errors = value,
@@ -85,7 +89,8 @@ impl SmartText {
         match name {
             "Device Model" | "Model Number" | "Product" => self.model = Some(value.to_owned()),
             "SMART overall-health self-assessment test result" | "SMART Health Status" => {
-                self.drive.passed = Some(matches!(value, "PASSED" | "OK"));
+                let passed = matches!(value, "PASSED" | "OK");
+                self.drive.passed = self.drive.passed.filter(|passed| !passed).or(Some(passed));
             }
             _ => self.nvme_field(name, value),
         }

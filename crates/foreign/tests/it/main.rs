@@ -9,7 +9,9 @@
 
 mod forms;
 mod hostile;
+mod locales;
 mod machines;
+mod pasted;
 mod threads;
 mod tools;
 

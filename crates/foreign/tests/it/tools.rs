@@ -183,3 +183,150 @@ fn what_was_pasted_together_is_read_together() {
     assert_eq!(read.rate("sda", Direction::Read), (80.0, 95.0));
     assert_eq!(read.summary.environment.devices[0].kernel_messages[0].kind, "error");
 }
+
+#[test]
+fn a_failing_attribute_is_the_drives_verdict() {
+    let text = |kind: &str, failed: &str| {
+        format!(
+            "ID# ATTRIBUTE_NAME     FLAG    VALUE WORST THRESH TYPE  UPDATED WHEN_FAILED RAW_VALUE\n\
+             \x20 5 Reallocated_Sector_Ct 0x0033 001 001 140 {kind} Always {failed} 1960\n"
+        )
+    };
+    let json = |failed: &str, prefailure: bool| {
+        format!(
+            r#"{{"smartctl": {{"version": [7, 3]}}, "device": {{"name": "/dev/dsk"}},
+            "ata_smart_attributes": {{"table": [{{"id": 5, "when_failed": "{failed}",
+            "flags": {{"prefailure": {prefailure}}}, "raw": {{"value": 1960}}}}]}}}}"#
+        )
+    };
+    for failing in [text("Pre-fail", "FAILING_NOW"), json("now", true)] {
+        assert_eq!(ReadFile::text(&failing).causes(), ["drive-health"], "{failing}");
+    }
+    for sound in [
+        text("Pre-fail", "In_the_past"),
+        text("Old_age", "FAILING_NOW"),
+        text("Pre-fail", "-"),
+        json("past", true),
+        json("now", false),
+    ] {
+        assert_eq!(ReadFile::text(&sound).causes(), Vec::<&str>::new(), "{sound}");
+    }
+}
+
+#[test]
+fn blocked_threads_are_told_without_cpu_time() {
+    let queue = |blocked: u32| {
+        format!(
+            "10:00:01 AM   runq-sz  plist-sz   ldavg-1   ldavg-5  ldavg-15   blocked\n\
+             10:01:01 AM         0       500      9.00      8.00      7.00        {blocked}\n\
+             10:02:01 AM         1       500      9.00      8.00      7.00        {blocked}\n"
+        )
+    };
+    let iotop = |share: &str| {
+        format!(
+            "Total DISK READ :       0.00 B/s | Total DISK WRITE :      50.00 M/s\n\
+             Actual DISK READ:       0.00 B/s | Actual DISK WRITE:      50.00 M/s\n\
+             \x20 TID  PRIO  USER     DISK READ  DISK WRITE  SWAPIN     IO>    COMMAND\n\
+             \x20 312 be/3 root        0.00 B/s    0.00 B/s  0.00 % {share} % [jbd2/dsk-8]\n\
+             \x20 712 be/4 db          0.00 B/s   50.00 M/s  0.00 % 90.00 % db: writer\n"
+        )
+    };
+    for text in [queue(9), iotop("99.00")] {
+        let read = ReadFile::text(&text);
+        let [finding] = &read.diagnosis.findings[..] else { panic!("{text}: {:?}", read.causes()) };
+        assert_eq!(finding.cause, "blocked-unknown");
+        assert_eq!(finding.confidence, iowhy_core::diagnosis::finding::Confidence::Possible);
+        assert!(!finding.sentence.contains("CPUs"), "{}", finding.sentence);
+    }
+    for text in [queue(1), iotop("20.00")] {
+        assert_eq!(ReadFile::text(&text).causes(), Vec::<&str>::new(), "{text}");
+    }
+}
+
+#[test]
+fn biotops_reports_are_as_long_as_its_times_tell() {
+    let report = |time: &str| {
+        format!(
+            "{time} loadavg: 0.59 0.13 0.04 1/80 210\n\n\
+             PID     COMM             D MAJ MIN DISK       I/O  Kbytes  AVGms\n\
+             210     a program        R 254 16  dsk        120     480   1.00\n\
+             0                        R 254 16  dsk         15       0   1.88\n\n"
+        )
+    };
+    let read = ReadFile::text(&["23:59:57", "00:00:01", "00:00:05"].map(report).concat());
+    assert_eq!(read.summary.watch.duration_ns, 12_000_000_000);
+    assert!(!read.said().contains("was taken for a second"), "{}", read.said());
+    assert!(!read.said().contains("skipped"), "{}", read.said());
+    let read = ReadFile::text(&report("10:00:00"));
+    assert!(
+        read.said().contains("nothing tells how long a report of biotop is"),
+        "{}",
+        read.said()
+    );
+}
+
+#[test]
+fn iostats_json_tells_its_intervals_by_times() {
+    let report = |time: &str| {
+        format!(r#"{{"timestamp": "{time}", "disk": [{{"disk_device": "dsk", "r/s": 5.0}}]}}"#)
+    };
+    for times in [
+        ["2026-11-27T18:21:38+0000", "2026-11-27T18:21:40+0000", "2026-11-27T18:21:42+0000"],
+        ["11/27/26 18:21:38", "11/27/26 18:21:40", "11/27/26 18:21:42"],
+    ] {
+        let text = format!(
+            r#"{{"sysstat": {{"hosts": [{{"nodename": "db1", "statistics": [{}]}}]}}}}"#,
+            times.map(report).join(",")
+        );
+        let read = ReadFile::text(&text);
+        assert_eq!(read.summary.watch.duration_ns, 4_000_000_000);
+        assert!(!read.said().contains("taken for a second"), "{}", read.said());
+    }
+}
+
+#[test]
+fn a_compressed_text_is_read() {
+    use std::io::Write;
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(IOSTAT_12.as_bytes()).unwrap();
+    let read = ReadFile::new(&encoder.finish().unwrap()).unwrap();
+    assert_eq!(read.rate("sda", Direction::Read), (80.0, 95.0));
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(b"hello\n").unwrap();
+    assert!(ReadFile::new(&encoder.finish().unwrap()).is_err(), "it is of no kind");
+}
+
+#[test]
+fn rows_of_sars_other_tables_are_known() {
+    let text = "\
+Linux 5.14.0 (web2) \t11/25/2026 \t_x86_64_\t(4 CPU)
+
+23:00:00        IFACE   rxpck/s   txpck/s    rxkB/s    txkB/s
+23:00:10         eth0      1.00      2.00      3.00      4.00
+
+23:00:00          DEV       tps     rkB/s     wkB/s   areq-sz    aqu-sz     await     %util
+23:00:10          dsk    150.00   1200.00      0.00      8.00      3.00     20.00     97.00
+
+23:00:00        TTY   rcvin/s   xmtin/s framerr/s
+23:00:10          0      0.00      0.00      0.00
+
+Average:        IFACE   rxpck/s   txpck/s    rxkB/s    txkB/s
+Average:         eth0      1.00      2.00      3.00      4.00
+";
+    let read = ReadFile::text(text);
+    assert_eq!(read.summary.devices.len(), 1);
+    assert!(!read.said().contains("skipped"), "{}", read.said());
+}
+
+#[test]
+fn block_events_among_other_lines_are_counted_apart() {
+    let event = "  8,0    3        1     0.000000000   697  G   W 223490 + 8 [kjournald]\n";
+    let text = format!("{IOSTAT_12}\n{event}{event}something else\n");
+    let mut import = ForeignImport::new(ForeignKind::Iostat, Box::new(Cursor::new(text)))
+        .leaving_out(|line| line.contains(" + 8 ["));
+    let (mut batch, mut names) = (Batch::default(), Names::new());
+    while import.fill(&mut batch, &mut names).unwrap() != Progress::Done {}
+    let said = import.environment().limits.join("\n");
+    assert!(said.contains("2 lines are single block events and were left out"), "{said}");
+    assert!(said.contains("1 line was skipped, of no known tool"), "{said}");
+}

@@ -24,6 +24,9 @@ const STOLEN: f64 = 0.10;
 /// The least mean number of blocked threads, and the least share of idle time that waits for I/O.
 const BLOCKED: f64 = 1.0;
 const WAITING: f64 = 0.10;
+/// The least mean number of blocked threads where no CPU time is told: more than one copy of files.
+/// Chosen.
+const BLOCKED_ALONE: f64 = 1.5;
 /// The same share where blocked threads are not counted: one program makes it large on a machine of
 /// few CPUs. Chosen.
 const WAITING_ALONE: f64 = 0.50;
@@ -136,11 +139,12 @@ fn steal(summary: &Summary) -> Option<Finding> {
 /// Threads that wait for storage where no device is told of.
 fn blocked(summary: &Summary) -> Option<Finding> {
     let threads = summary.samples.system(Metric::Blocked).and_then(|blocked| blocked.mean);
-    let (_, waiting, _) = cpu_shares(summary)?;
+    let waiting = cpu_shares(summary).map(|(_, waiting, _)| waiting);
     let is_known = loads(summary).iter().any(|load| load.util.is_some() || load.depth.is_some());
-    let is_seen = match threads {
-        Some(threads) => threads >= BLOCKED && waiting >= WAITING,
-        None => waiting >= WAITING_ALONE,
+    let is_seen = match (threads, waiting) {
+        (Some(threads), Some(waiting)) => threads >= BLOCKED && waiting >= WAITING,
+        (Some(threads), None) => threads >= BLOCKED_ALONE,
+        (None, waiting) => waiting? >= WAITING_ALONE,
     };
     if is_known || !is_seen {
         return None;
@@ -154,22 +158,26 @@ fn blocked(summary: &Summary) -> Option<Finding> {
     let rates = has_rates.then(|| {
         format!("; disks read {} and write {}", moved(Metric::PagedIn), moved(Metric::PagedOut))
     });
-    let sentence = format!(
-        "{who}, and CPUs are idle for it {} of the time{}",
-        words::percent(waiting),
-        rates.unwrap_or_default(),
-    );
-    let mut finding =
-        of_messages(bottleneck::BLOCKED_UNKNOWN, waiting, Severity::Warning, sentence);
+    let idle = waiting.map(|waiting| {
+        format!(", and CPUs are idle for it {} of the time", words::percent(waiting))
+    });
+    let sentence = format!("{who}{}{}", idle.unwrap_or_default(), rates.unwrap_or_default());
+    let share = waiting.unwrap_or(WAITING_ALONE);
+    let mut finding = of_messages(bottleneck::BLOCKED_UNKNOWN, share, Severity::Warning, sentence);
     if let Some(threads) = threads {
         finding = finding.shown("blocked threads", threads, "threads", "vmstat 1");
     }
-    // One thread makes a machine of few CPUs idle for it.
-    let sure = if threads.is_some() { Confidence::Likely } else { Confidence::Possible };
+    if let Some(waiting) = waiting {
+        finding = finding.shown("CPU time idle for I/O", waiting * 100.0, "%", "vmstat 1");
+    }
+    // One thread makes a machine of few CPUs idle for it, and may be blocked by right.
+    let sure = match threads.and(waiting) {
+        Some(_) => Confidence::Likely,
+        None => Confidence::Possible,
+    };
     Some(
         finding
             .sure(sure)
-            .shown("CPU time idle for I/O", waiting * 100.0, "%", "vmstat 1")
             .fix("find which device and who: `iostat -x 1 10`, `pidstat -d 1`, or iowhy itself")
             .check("threads in state D that wait for no storage (`ps -eo stat,wchan:32,comm`)"),
     )
@@ -180,10 +188,13 @@ pub(super) fn words(summary: &Summary) -> Option<String> {
     let threads = summary.samples.system(Metric::Blocked).and_then(|series| series.mean);
     let threads =
         threads.map(|thread| format!(", {} threads blocked on average", words::number(thread)));
+    let idle = match waiting {
+        waiting if waiting > 0.0 => format!("idle for I/O {}", words::percent(waiting)),
+        _ => "never idle for I/O".to_owned(),
+    };
     Some(format!(
-        "Its CPUs were busy {} of the time and idle for I/O {}{}.",
+        "Its CPUs were busy {} of the time and {idle}{}.",
         words::percent(busy),
-        words::percent(waiting),
         threads.unwrap_or_default(),
     ))
 }
