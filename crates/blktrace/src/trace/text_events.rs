@@ -61,7 +61,10 @@ pub struct TextEvent {
 
 /// Reads one line of any of the formats, as it is or as a mail quotes it.
 pub fn parse(line: &str) -> Option<TextEvent> {
-    let line = unquoted(line);
+    parse_unquoted(unquoted(line))
+}
+
+fn parse_unquoted(line: &str) -> Option<TextEvent> {
     blkparse::parse(line).or_else(|| ftrace::parse(line)).or_else(|| ftrace::parse_blk_tracer(line))
 }
 
@@ -72,6 +75,33 @@ fn unquoted(line: &str) -> &str {
         line = rest;
     }
     line.trim_start_matches("^C")
+}
+
+/// Lines that may be the parts of one, which a mail wrapped: the first begins as blkparse's do.
+struct WrappedLine {
+    text: String,
+    /// The offset of the first.
+    at: u64,
+    lines: u64,
+}
+
+impl WrappedLine {
+    /// Lines that one is wrapped into at most.
+    const MOST_LINES: u64 = 4;
+
+    fn new(text: &str, at: u64) -> Option<WrappedLine> {
+        blkparse::has_header(text).then(|| WrappedLine { text: text.to_owned(), at, lines: 1 })
+    }
+
+    /// Returns the event that the lines are with the next one, else the lines with it.
+    fn with(self, next: &str) -> Result<TextEvent, WrappedLine> {
+        let text = format!("{} {}", self.text, next.trim_start());
+        let is_begin = blkparse::has_header(next);
+        match blkparse::parse(&text).filter(|_| !is_begin) {
+            Some(event) => Ok(event),
+            None => Err(WrappedLine { text, lines: self.lines + 1, ..self }),
+        }
+    }
 }
 
 /// Reads lines into batches of records. Processes that lines name become notify records.
@@ -88,6 +118,8 @@ pub struct TextReader<R> {
     repair: TextRepair,
     /// The tool that printed most recently.
     tool: Option<TextTool>,
+    /// The beginning of an event whose line a mail wrapped, as far as lines tell.
+    wrapped: Option<WrappedLine>,
     /// Lines that were no event.
     pub warnings: Warnings,
 }
@@ -104,6 +136,7 @@ impl<R: BufRead> TextReader<R> {
             sequences: CappedMap::default(),
             repair: TextRepair::default(),
             tool: None,
+            wrapped: None,
             warnings: Warnings::default(),
         }
     }
@@ -126,25 +159,53 @@ impl<R: BufRead> TextReader<R> {
         for _ in 0..wanted {
             let at = self.offset;
             if !self.next_line()? {
+                self.leave_out();
                 return Ok(false);
             }
-            let text = String::from_utf8_lossy(&self.line).into_owned();
-            let text = unquoted(text.trim_end());
-            if let Some((kind, count)) = lost_events(text) {
-                self.warnings.add(&self.file, at, kind, count);
-            }
-            if text.is_empty() || text.starts_with('#') || is_known_other(text) {
-                continue;
-            }
-            match parse(text) {
-                Some(event) => self.push(event, batch),
-                None if blkparse::has_header(text) => {
-                    self.warnings.add(&self.file, at, WarningKind::UnknownFormat, 1);
-                }
-                None => self.warnings.add(&self.file, at, WarningKind::UnknownLine, 1),
-            }
+            let line = std::mem::take(&mut self.line);
+            let text = String::from_utf8_lossy(&line);
+            self.take(unquoted(text.trim_end()), at, batch);
+            drop(text);
+            self.line = line;
         }
         Ok(true)
+    }
+
+    /// Takes the line at offset `at`. Nearly all lines are events, which are asked for first.
+    fn take(&mut self, text: &str, at: u64, batch: &mut RecordBatch) {
+        let is_comment = text.starts_with('#');
+        if let Some(event) = parse_unquoted(text).filter(|_| !is_comment) {
+            self.leave_out();
+            return self.push(event, batch);
+        }
+        if let Some((kind, count)) = lost_events(text) {
+            self.warnings.add(&self.file, at, kind, count);
+        }
+        if text.is_empty() || is_comment || is_known_other(text) {
+            return;
+        }
+        let Some(wrapped) = self.wrapped.take() else {
+            self.wrapped = WrappedLine::new(text, at);
+            if self.wrapped.is_none() {
+                self.warnings.add(&self.file, at, WarningKind::UnknownLine, 1);
+            }
+            return;
+        };
+        match wrapped.with(text) {
+            Ok(event) => self.push(event, batch),
+            Err(wrapped) => self.wrapped = Some(wrapped),
+        }
+        if self.wrapped.as_ref().is_some_and(|it| it.lines >= WrappedLine::MOST_LINES) {
+            self.leave_out();
+        }
+    }
+
+    /// Counts the lines that became no event.
+    fn leave_out(&mut self) {
+        if let Some(WrappedLine { at, lines, .. }) = self.wrapped.take() {
+            self.warnings.add(&self.file, at, WarningKind::UnknownFormat, 1);
+            self.warnings.add(&self.file, at, WarningKind::UnknownLine, lines - 1);
+        }
     }
 
     /// Reads a line, of which [`MAX_LINE`] bytes are kept.
@@ -203,7 +264,8 @@ impl<R: BufRead> TextReader<R> {
 /// `CPU:3 [51 EVENTS DROPPED]` of trace-cmd, and the count in the head of ftrace's `trace`.
 fn lost_events(line: &str) -> Option<(WarningKind, u64)> {
     const WRITTEN: &str = "entries-in-buffer/entries-written:";
-    if let Some((_, rest)) = line.split_once(WRITTEN).filter(|_| line.starts_with('#')) {
+    if line.starts_with('#') {
+        let (_, rest) = line.split_once(WRITTEN)?;
         let (kept, written) = rest.split_whitespace().next()?.split_once('/')?;
         let (kept, written) = (kept.parse::<u64>().ok()?, written.parse::<u64>().ok()?);
         return Some((WarningKind::Overwritten, written.saturating_sub(kept)));

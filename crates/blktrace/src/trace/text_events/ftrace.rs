@@ -34,8 +34,11 @@ const OTHERS: &[&str] =
 /// Whether a line is of a block tracepoint that is not needed.
 pub(super) fn is_other(line: &str) -> bool {
     OTHERS.iter().any(|name| {
-        let behind = line.split_once(name).and_then(|(_, rest)| rest.strip_prefix(": "));
-        behind.is_some_and(|rest| rest.starts_with(|character: char| character.is_ascii_digit()))
+        // trace-cmd pads the names of events to a common width.
+        let behind = line.split_once(name).and_then(|(_, rest)| rest.strip_prefix(':'));
+        behind.is_some_and(|rest| {
+            rest.trim_start().starts_with(|character: char| character.is_ascii_digit())
+        })
     })
 }
 

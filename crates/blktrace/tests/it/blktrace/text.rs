@@ -152,3 +152,57 @@ fn a_text_file_gives_the_same_stages_as_its_capture() {
         assert_eq!(ours.all().get(stage).average, theirs.all().get(stage).average);
     }
 }
+
+/// The records of a text, and its warnings.
+fn read_text(text: &str) -> (Vec<TraceRecord>, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.txt");
+    std::fs::write(&path, text).unwrap();
+    let (records, capture) = read(&[path], Order::Time);
+    let records = records.into_iter().map(|(record, _)| record);
+    let warnings: Vec<String> = capture
+        .warnings()
+        .items()
+        .iter()
+        .map(|warning| warning.kind.sentence(warning.count))
+        .collect();
+    (records.filter(|record| !record.is_notify()).collect(), warnings.join("\n"))
+}
+
+#[test]
+fn lines_that_a_mail_wrapped_are_one() {
+    let whole = [
+        "  8,0    3        1     0.000000000   594  A FWFSM 81957 + 16 <- (8,4) 18021",
+        "  8,0    3        2     0.000001967   594  Q FWFSM 81957 + 16 [a]",
+        "  8,0    3        4     0.000031145   195  D  FN [kworker/3:1H]",
+        "  8,0    2       12     0.002742812     0  C WSM 81957 [0]",
+    ];
+    let (expected, warnings) = read_text(&(whole.join("\n") + "\n"));
+    assert_eq!((expected.len(), warnings.as_str()), (4, ""));
+    for width in [52, 60, 66] {
+        let mut text = String::new();
+        for line in whole {
+            let at = line.char_indices().filter(|(at, letter)| *letter == ' ' && *at <= width);
+            let (first, rest) = line.split_at(at.last().map_or(line.len(), |(at, _)| at + 1));
+            text += &format!("> {first}\n> {rest}\n");
+        }
+        let (read, warnings) = read_text(&text);
+        assert_eq!((&read, warnings.as_str()), (&expected, ""), "{text}");
+    }
+    let other = "  8,0    3        1     0.000000000   594 some other format\n";
+    let (read, warnings) = read_text(&(other.to_owned() + whole[3] + "\n" + other + "x\n"));
+    assert_eq!(read.len(), 1);
+    assert!(warnings.contains("2 lines are in another format"), "{warnings}");
+    assert!(warnings.contains("1 line is no event"), "{warnings}");
+}
+
+#[test]
+fn tracepoints_that_are_not_needed_are_known_however_they_are_padded() {
+    let text = "\
+  a-108 [000]    17.2: block_touch_buffer:   8,0 sector=1 size=4096
+  a-108 [000]    17.2: block_dirty_buffer: 8,0 sector=1 size=4096
+  a-108 [000]    17.3: block_getrq:          8,0 R 8 + 8 [a]
+";
+    let (read, warnings) = read_text(text);
+    assert_eq!((read.len(), warnings.as_str()), (1, ""));
+}
