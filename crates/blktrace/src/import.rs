@@ -13,7 +13,7 @@ use crate::trace::record::V7_LEN;
 use crate::trace::{RecordBatch, TraceCapture, TraceRecord, WarningKind};
 use iowhy_core::figures::counted;
 use iowhy_core::model::environment::{Device, FORMAT};
-use iowhy_core::model::{Environment, Names};
+use iowhy_core::model::{Environment, Losses, Names};
 use iowhy_core::source::{self, Progress, Source};
 use rows::ImportedRows;
 use std::collections::BTreeMap;
@@ -36,6 +36,8 @@ pub struct CaptureImport {
     processes: ProcessNames,
     environment: Environment,
     facts: CaptureFacts,
+    /// Limits that whoever opened it knows.
+    limits: Vec<String>,
     done: bool,
 }
 
@@ -98,8 +100,16 @@ impl CaptureImport {
                 ..Environment::default()
             },
             facts: CaptureFacts::default(),
+            limits: Vec::new(),
             done: false,
         }
+    }
+
+    /// Adds a sentence on data that is missing.
+    #[must_use]
+    pub fn with_limit(mut self, limit: String) -> CaptureImport {
+        self.limits.push(limit);
+        self
     }
 
     /// The capture, for its warnings.
@@ -178,6 +188,7 @@ impl CaptureImport {
         if self.facts.first.is_none() {
             limits.push("the capture holds no event".to_owned());
         }
+        limits.extend(self.limits.iter().cloned());
         limits.extend(self.capture.warnings().items().iter().map(ToString::to_string));
         if unmatched.completions > 0 {
             let what = "completions have no beginning in the capture: events were lost, or it \
@@ -218,7 +229,7 @@ impl CaptureImport {
         let lost = unmatched.completions + unmatched.flushes;
         losses.add("completions", lost, "completions without a beginning, left out", true);
         let unfinished = self.rows.unfinished(self.facts.last);
-        losses.add("unfinished", unfinished, UNFINISHED, true);
+        losses.add(Losses::UNFINISHED, unfinished, UNFINISHED, true);
         losses.add("stale", unmatched.stale, "requests whose end was lost, left out", true);
         losses.add("open", unmatched.given_up, "requests given up: too many were open", true);
         let devices = unmatched.devices;
@@ -229,7 +240,7 @@ impl CaptureImport {
 const DEVICES: &str =
     "events are of devices beyond the first 1024, whose requests have numbers and no device name";
 const UNFINISHED: &str = "requests that were issued but never completed, though no other took as \
-    long: a CPU's file is missing, or events were lost";
+    long: they hang, a CPU's file is missing, or events were lost";
 
 impl Source for CaptureImport {
     type Error = Infallible;

@@ -43,6 +43,10 @@ impl Loss {
 }
 
 impl Losses {
+    /// The place of requests of a capture that were issued and never completed: they hang, or their
+    /// completions were lost.
+    pub const UNFINISHED: &'static str = "unfinished";
+
     /// Adds `count` to the losses of `place`; a count of zero adds no entry.
     pub fn add(&mut self, place: &str, count: u64, meaning: &str, requests: bool) {
         if count == 0 {

@@ -5,6 +5,7 @@ use crate::analysis::summary::patterns::Slow;
 use crate::compact_sort::CompactSort;
 use crate::diagnosis::facts::thresholds::WARNING_SHARE;
 use crate::figures::plural;
+use crate::model::Losses;
 
 /// The least time without a completion. Garbage collection of flash takes less; a rotating disk
 /// that spins up takes 5 to 15 s, and is only reported as likely; drivers give up after 30 s.
@@ -64,6 +65,9 @@ fn judge(facts: &Facts<'_>) -> Judged {
         0 => Confidence::Certain,
         _ => Confidence::Possible,
     };
+    // The same requests may be those whose ends are lost.
+    let are_listed = facts.summary().losses.items.iter().any(|it| it.place == Losses::UNFINISHED);
+    let sure = if are_listed { sure.min(Confidence::Likely) } else { sure };
     let age = device.oldest_open_ns.unwrap_or(stalled_ns);
     let is_sure = sure > Confidence::Possible;
     let is_stall = is_sure && lasts(facts, device, age.max(stalled_ns));
@@ -221,6 +225,7 @@ fn also(others: &[&DeviceSummary]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::{Confidence, Losses};
     use crate::diagnosis::diagnose;
     use crate::model::{Status, WaitClass};
     use crate::script::Script;
@@ -261,6 +266,24 @@ mod tests {
             }
             let found = diagnose(&script.summary()).findings;
             assert_eq!(found.iter().any(|it| it.cause == "hung-io"), is_hung, "{lost} lost");
+        }
+    }
+
+    #[test]
+    fn requests_that_are_listed_as_lost_are_no_certain_hang() {
+        for (lost, sure) in [(0, Confidence::Certain), (1, Confidence::Likely)] {
+            let mut script = Script::new(20);
+            let (unfinished, meaning) = (Losses::UNFINISHED, "requests without an end");
+            script.environment.losses.add(unfinished, lost, meaning, true);
+            for index in 0..200 {
+                let read = script.read("sda", 4096).by(7, "java").at(index * 10_000_000);
+                read.direct(500, 500, 1_000_000).add();
+            }
+            let open = script.read("sda", 4096).by(7, "java").at(2_100_000_000);
+            open.status(Status::InFlight).add();
+            let found = diagnose(&script.summary()).findings;
+            let found = found.into_iter().find(|it| it.cause == "hung-io").unwrap();
+            assert_eq!(found.confidence, sure, "{lost} lost");
         }
     }
 
