@@ -96,7 +96,7 @@ pub struct TextTables {
     with_row: BTreeSet<ForeignKind>,
     /// Lines that no tool is known for.
     unknown: u64,
-    /// Whether such a line is a single block event, and how many were.
+    /// Whether a line is a single block event, and how many were.
     is_event: Option<fn(&str) -> bool>,
     events: u64,
     /// The device that a log of nvme is about.
@@ -138,6 +138,12 @@ impl TextTables {
         self.is_event = Some(is_event);
     }
 
+    /// Whether a line is a single block event: nearly all end so, and a row of a table may have as
+    /// many words.
+    fn is_event(&self, line: &str) -> bool {
+        line.ends_with(']') && self.is_event.is_some_and(|is_event| is_event(line))
+    }
+
     /// Lines that are single block events.
     pub fn events(&self) -> u64 {
         self.events
@@ -175,6 +181,10 @@ impl TextTables {
         let line = line.trim_end();
         if line.trim().is_empty() {
             // sar and vmstat print an empty line between a header and the next one.
+            return;
+        }
+        if self.is_event(line) {
+            self.events += 1;
             return;
         }
         if self.is_of_another_host(line, environment) || figures::banner(line, environment) {
@@ -309,7 +319,6 @@ impl TextTables {
         book.table(OF_SMALL);
         match self.small.line(line, book) {
             Some(kind) => _ = self.kinds.insert(kind),
-            None if self.is_event.is_some_and(|is_event| is_event(line)) => self.events += 1,
             None if self.is_other_table && figures::begins_row(line) => {}
             None => self.unknown += u64::from(!is_remark(line)),
         }

@@ -66,7 +66,44 @@ pub(super) struct KernelText {
 /// Whether a line is a message of the kernel.
 pub(super) fn is_message(line: &str) -> bool {
     let text = line.trim_start();
-    LoggedLine::new(line).is_some() || hung_task(text).is_some() || server(text)
+    LoggedLine::new(line).is_some() || hung_task(text).is_some() || server(text) || is_bare(text)
+}
+
+/// Beginnings of messages about storage, which `dmesg -t` and mails show without a time.
+const BEGINNINGS: &[&str] = &[
+    "I/O error, dev ",
+    "blk_update_request: ",
+    "end_request: I/O error",
+    "Buffer I/O error on ",
+    "print_req_error: ",
+    "critical medium error, dev ",
+    "critical target error, dev ",
+    "operation not supported error, dev ",
+    "nvme nvme",
+    "EXT4-fs ",
+    "EXT4-fs (",
+    "XFS (",
+    "BTRFS ",
+    "JBD2: ",
+    "Aborting journal on device ",
+    "Out of memory: Kill",
+];
+
+/// Whether a text without a time is a message of the kernel about storage: by its beginning, which
+/// may be a port (`ata3.00: `) or an address (`sd 2:0:0:0: [sdx] `).
+fn is_bare(text: &str) -> bool {
+    let is_number = |text: &str| text.parse::<u32>().is_ok();
+    let of_port = |rest: &str| {
+        let port = rest.split_once(": ").map(|(port, _)| port);
+        port.is_some_and(|port| port.split('.').all(is_number))
+    };
+    let of_address = |rest: &str| {
+        let address = rest.split_once(": ").map(|(address, _)| address);
+        address.is_some_and(|address| address.split(':').count() == 4)
+    };
+    BEGINNINGS.iter().any(|beginning| text.starts_with(beginning))
+        || text.strip_prefix("ata").is_some_and(of_port)
+        || text.strip_prefix("sd ").is_some_and(of_address)
 }
 
 impl KernelText {
@@ -111,6 +148,7 @@ impl KernelText {
         let text = line.trim_start();
         let is_known = hung_task(text).is_some()
             || server(text)
+            || is_bare(text)
             || self.open.is_some() && (frame(text).is_some() || is_of_trace(text));
         is_known.then(|| LoggedLine::new_text(None, text))
     }

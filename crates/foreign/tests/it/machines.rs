@@ -251,3 +251,23 @@ fn mount_options_and_links_at_boot_are_no_errors() {
 ";
     assert_eq!(ReadFile::text(text).causes(), Vec::<&str>::new());
 }
+
+#[test]
+fn messages_without_a_time_are_messages() {
+    let text = "\
+dsk: detected capacity change from 0 to 655360
+ata7.00: exception Emask 0x0 SAct 0x8000 SErr 0x0 action 0x6 frozen
+ata7: hard resetting link
+sd 6:0:0:0: [sdx] tag#15 timing out command, waited 180s
+I/O error, dev sdx, sector 4096 op 0x1:(WRITE) flags 0x4800 phys_seg 1 prio class 2
+";
+    let read = ReadFile::text(text);
+    assert_eq!(read.summary.environment.source, "dmesg");
+    let names: Vec<&str> =
+        read.summary.devices.iter().map(|device| device.device.as_str()).collect();
+    assert_eq!(names, ["ata7", "sdx"]);
+    assert!(read.causes().contains(&"device-reset"), "{:?}", read.causes());
+    for other in ["sd card: a b", "data: 5", "nvme list", "ata: b", "hello: error"] {
+        assert!(ReadFile::new(other.as_bytes()).is_err(), "{other}");
+    }
+}
