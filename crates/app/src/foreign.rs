@@ -9,9 +9,11 @@ use crate::redaction;
 use iowhy_blktrace::trace::text_events;
 use iowhy_foreign::fio_log;
 use iowhy_foreign::import::Bytes;
-use iowhy_foreign::kind::{HEAD, detect};
+use iowhy_foreign::kind::{self, HEAD, detect};
+use iowhy_foreign::text::TableHeader;
 use iowhy_foreign::{ForeignImport, ForeignKind};
 use iowhy_fs::read;
+use std::collections::BTreeSet;
 use std::io::{self, BufRead, Read};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -25,10 +27,18 @@ static FORCED: OnceLock<String> = OnceLock::new();
 /// A source of another tool.
 #[derive(Clone, Debug)]
 pub struct ForeignSource {
-    /// The file; `-` for standard input.
-    pub path: PathBuf,
+    /// The file, or `-` for standard input; several files of text are read one after another.
+    pub paths: Vec<PathBuf>,
     /// The tool.
     pub kind: ForeignKind,
+}
+
+impl ForeignSource {
+    /// Its files, for a message.
+    pub fn shown(&self) -> String {
+        let shown: Vec<String> = self.paths.iter().map(|path| path.display().to_string()).collect();
+        shown.join(" and ")
+    }
 }
 
 /// Notes the word of `--as`.
@@ -43,24 +53,110 @@ pub fn words() -> Vec<&'static str> {
 }
 
 /// Returns the source of another tool that `given` is, if any; fails for known formats that are not
-/// read.
+/// read, and for files that cannot be read together.
 pub fn find(given: &[PathBuf]) -> Result<Option<ForeignSource>, Failure> {
-    let [path] = given else { return Ok(None) };
+    if let [path] = given {
+        let kind = kind_of(path)?;
+        return Ok(kind.map(|kind| ForeignSource { paths: vec![path.clone()], kind }));
+    }
+    // blktrace names the files of its CPUs so.
+    let is_of_cpu = |path: &PathBuf| path.to_string_lossy().contains(".blktrace.");
+    if given.iter().any(|path| is_stdin(path) || is_of_cpu(path)) {
+        return Ok(None);
+    }
+    let mut kinds = Vec::new();
+    for path in given {
+        kinds.push(kind_of(path)?);
+    }
+    let Some((path, kind)) =
+        given.iter().zip(&kinds).find_map(|(path, kind)| Some((path, (*kind)?)))
+    else {
+        return Ok(None);
+    };
+    let is_packed = given.iter().any(|path| head(path).is_ok_and(|head| kind::is_packed(&head)));
+    if kinds.iter().all(|kind| kind.is_some_and(ForeignKind::is_text)) && !is_packed {
+        return Ok(Some(ForeignSource { paths: given.to_vec(), kind }));
+    }
+    let message = format!(
+        "failed to read {} files together: {} is of {}, and they are not all text of such tools",
+        given.len(),
+        path.display(),
+        kind.word()
+    );
+    Err(Failure::new(message, Some("give them one at a time".to_owned())))
+}
+
+/// The tool that wrote a file, if it is one whose summaries are read.
+fn kind_of(path: &Path) -> Result<Option<ForeignKind>, Failure> {
     let forced = FORCED.get().map(String::as_str);
     if forced == Some(BLOCK_EVENTS) || !(is_stdin(path) || path.is_file()) {
         return Ok(None);
     }
     let Ok(head) = head(path) else { return Ok(None) };
     if let Some(kind) = forced.and_then(ForeignKind::from_word) {
-        return Ok(Some(ForeignSource { path: path.clone(), kind }));
+        return Ok(Some(kind));
     }
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     if let Some(kind) = fio_log::kind_of_name(&name).filter(|_| is_fio_log(&head)) {
-        return Ok(Some(ForeignSource { path: path.clone(), kind }));
+        return Ok(Some(kind));
     }
     refuse(path, &head)?;
-    let kind = detect(&head).filter(|kind| !kind.is_text() || !has_event(&head));
-    Ok(kind.map(|kind| ForeignSource { path: path.clone(), kind }))
+    let pasted = PastedLines::new(&head);
+    Ok(match detect(&head).filter(|kind| !kind.is_text() || pasted.events == 0) {
+        Some(kind) => Some(kind),
+        None => pasted.kinds.iter().next().copied().filter(|_| pasted.is_mostly_foreign()),
+    })
+}
+
+/// The lines of a text into which block events may have been pasted, too.
+#[derive(Debug, Default)]
+struct PastedLines {
+    /// Single block events, and other lines that are not empty.
+    events: usize,
+    others: usize,
+    /// The tools of the other lines.
+    kinds: BTreeSet<ForeignKind>,
+}
+
+impl PastedLines {
+    fn new(head: &[u8]) -> PastedLines {
+        let mut pasted = PastedLines::default();
+        if head.contains(&0) {
+            return pasted;
+        }
+        for line in String::from_utf8_lossy(head).lines().filter(|line| !line.trim().is_empty()) {
+            if is_event(line) {
+                pasted.events += 1;
+            } else {
+                pasted.others += 1;
+                pasted.kinds.extend(TableHeader::kind_of(line));
+            }
+        }
+        pasted
+    }
+
+    /// Whether tools whose lines are read in one pass have more of it than block events, which are
+    /// read in another.
+    fn is_mostly_foreign(&self) -> bool {
+        self.events > 0 && self.others >= self.events
+    }
+}
+
+/// Whether a line is a single block event.
+fn is_event(line: &str) -> bool {
+    text_events::parse(line).is_some()
+}
+
+/// Returns a sentence on what a text of block events holds of other tools.
+pub fn beside_events(path: &Path) -> Option<String> {
+    let pasted = PastedLines::new(&head(path).ok().filter(|_| !is_stdin(path))?);
+    let words: Vec<&str> = pasted.kinds.iter().map(|kind| kind.word()).collect();
+    let first = words.first().filter(|_| pasted.events > 0)?;
+    Some(format!(
+        "it also holds lines of {}, which were left out: `--as {first}` reads them, and no block \
+         event",
+        words.join(" and ")
+    ))
 }
 
 fn is_stdin(path: &Path) -> bool {
@@ -77,26 +173,27 @@ fn head(path: &Path) -> io::Result<Vec<u8>> {
     Ok(head)
 }
 
-/// Whether a line is a single block event.
-fn has_event(head: &[u8]) -> bool {
-    String::from_utf8_lossy(head).lines().any(|line| text_events::parse(line).is_some())
-}
-
 /// Opens it.
 pub fn open(source: &ForeignSource) -> Result<ForeignImport, Failure> {
-    let input: Bytes = match is_stdin(&source.path) {
-        true => Box::new(io::stdin()),
-        false => Box::new(read::open_source(&source.path).map_err(|cause| {
-            Failure::new(format!("failed to read {}: {cause}", source.path.display()), None)
-        })?),
-    };
-    let import = ForeignImport::new(source.kind, input);
+    let mut input: Bytes = Box::new(io::empty());
+    for path in &source.paths {
+        let next: Bytes = match is_stdin(path) {
+            true => Box::new(io::stdin()),
+            false => Box::new(read::open_source(path).map_err(|cause| {
+                Failure::new(format!("failed to read {}: {cause}", path.display()), None)
+            })?),
+        };
+        // A file may end without the end of its last line.
+        let is_first = source.paths.first() == Some(path);
+        input = if is_first { next } else { Box::new(input.chain(&b"\n"[..]).chain(next)) };
+    }
+    let import = ForeignImport::new(source.kind, input).leaving_out(is_event);
     Ok(if redaction::is_wanted() { import.without_names() } else { import })
 }
 
 /// Returns the failure of a command that needs data which the source lacks.
 pub fn without_events(source: &ForeignSource) -> Failure {
-    let (path, kind) = (source.path.display(), source.kind.word());
+    let (path, kind) = (source.shown(), source.kind.word());
     let message = format!("failed to find events in {path}: {kind} tells of no single event");
     Failure::new(message, Some("`iowhy report` shows what it tells".to_owned()))
 }
@@ -113,8 +210,13 @@ const NOT_READ: &[(&[u8], &str, &str)] = &[
 /// Text in which one of these stands is known, but not read.
 const NOT_READ_TEXT: &[(&str, &str, &str)] = &[
     ("==================== All Devices", "btt's output", BTT_FROM),
+    (" rwbs=", "the raw form of `trace-cmd report -R`", "trace-cmd report | iowhy report -"),
     ("<sysstat", "sadf's XML", "sadf -j FILE -- -d > sar.json"),
 ];
+
+/// Text that begins so is known, but not read.
+const NOT_READ_FROM: &[(&str, &str, &str)] =
+    &[("ATOP - ", "a table that atop prints for people", "atop -P ALL 10 6 > atop.txt")];
 
 /// The command that shows everything that btt prints and writes.
 const BTT_FROM: &str = "iowhy report sda.blktrace.*";
@@ -136,7 +238,9 @@ fn refuse(path: &Path, head: &[u8]) -> Result<(), Failure> {
     let text = String::from_utf8_lossy(head.get(..4096).unwrap_or(head));
     let binary = NOT_READ.iter().find(|(magic, ..)| head.starts_with(magic));
     let binary = binary.map(|(_, what, then)| (*what, *then));
+    let begins = |(mark, ..): &&(&str, &str, &str)| text.trim_start().starts_with(mark);
     let printed = NOT_READ_TEXT.iter().find(|(mark, ..)| text.contains(mark));
+    let printed = printed.or(NOT_READ_FROM.iter().find(begins));
     let log = is_fio_log(head).then_some((
         "fio's log of one figure, and its name does not tell which",
         "iowhy report FILE --as fio-lat-log",

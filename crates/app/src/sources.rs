@@ -195,6 +195,25 @@ pub fn no_capture(warnings: &Warnings) -> Result<(), Failure> {
     }
 }
 
+/// The failure for files that are not those of CPUs, of which each may be empty, and had no event.
+fn no_text(inputs: &Inputs) -> Result<(), Failure> {
+    let inputs = inputs.groups.iter().flat_map(|group| &group.inputs);
+    let paths: Option<Vec<PathBuf>> = inputs
+        .map(|input| match input {
+            Input::Merged(path) => Some(path.clone()),
+            Input::Stdin => Some(PathBuf::from(STDIN_NAME)),
+            Input::Cpu { .. } => None,
+        })
+        .collect();
+    match paths.as_deref() {
+        None | Some([]) => Ok(()),
+        Some([path, ..]) => {
+            let message = format!("failed to read {}: it is empty", path.display());
+            Err(Failure::new(message, Some(WHAT_IS_READ.to_owned())))
+        }
+    }
+}
+
 /// A recording or a capture that yields rows.
 pub enum OpenedKind {
     /// A recording.
@@ -202,7 +221,7 @@ pub enum OpenedKind {
     /// A capture, its events joined to requests.
     Capture(Box<CaptureImport>),
     /// A summary or log of another tool, and its name.
-    Foreign(Box<ForeignImport>, PathBuf),
+    Foreign(Box<ForeignImport>, String),
 }
 
 /// A source that gives rows; their names are redacted if the user wants that.
@@ -232,7 +251,7 @@ pub fn open(given: &[PathBuf], events: bool) -> Result<Opened, Failure> {
 /// Opens a summary or log of another tool.
 pub fn open_foreign(found: &ForeignSource) -> Result<Opened, Failure> {
     let import = Box::new(foreign::open(found)?);
-    Ok(Opened::new(OpenedKind::Foreign(import, found.path.clone())))
+    Ok(Opened::new(OpenedKind::Foreign(import, found.shown())))
 }
 
 /// Opens the recording in a directory.
@@ -348,7 +367,14 @@ fn no_device(name: &str, known: &BTreeSet<String>) -> Failure {
 /// Imports a capture.
 fn import(inputs: &Inputs, events: bool) -> Result<CaptureImport, Failure> {
     let names = names(inputs)?;
-    Ok(CaptureImport::new(capture(inputs, Order::Time)?, names, import::ImportOptions { events }))
+    let options = import::ImportOptions { events };
+    let import = CaptureImport::new(capture(inputs, Order::Time)?, names, options);
+    let texts =
+        inputs.groups.iter().flat_map(|group| &group.inputs).filter_map(|input| match input {
+            Input::Merged(path) => foreign::beside_events(path),
+            Input::Cpu { .. } | Input::Stdin => None,
+        });
+    Ok(texts.fold(import, CaptureImport::with_limit))
 }
 
 impl Source for Opened {
@@ -393,11 +419,12 @@ impl Source for OpenedKind {
                 let Ok(progress) = import.fill(batch, names);
                 if progress == Progress::Done && import.is_empty() {
                     no_capture(import.capture().warnings())?;
+                    no_text(import.capture().inputs())?;
                 }
                 Ok(progress)
             }
-            OpenedKind::Foreign(import, path) => import.fill(batch, names).map_err(|cause| {
-                let message = format!("failed to read {}: {cause}", path.display());
+            OpenedKind::Foreign(import, shown) => import.fill(batch, names).map_err(|cause| {
+                let message = format!("failed to read {shown}: {cause}");
                 Failure::new(message, Some(WHAT_IS_READ.to_owned()))
             }),
         }

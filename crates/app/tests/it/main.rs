@@ -19,6 +19,7 @@ mod html;
 mod incidents;
 mod interrupted;
 mod manual;
+mod mixed;
 mod names;
 mod pairs;
 mod readme;
