@@ -11,7 +11,7 @@ use crate::table::{Align, Column, Definition, Room, TableCell, explained, number
 use crate::text::Screen;
 use iowhy_core::analysis::stages::StagesSummary;
 use iowhy_core::analysis::stages::summary::{
-    DeviceFigures, PlugFigures, ProcessFigures, Seeks, Shares, StageFigures,
+    Active, DeviceFigures, PlugFigures, ProcessFigures, Seeks, Shares, StageFigures,
 };
 use iowhy_core::model::Losses;
 use serde::Serialize;
@@ -164,21 +164,24 @@ fn device(row: &DeviceFigures, style: &Style) -> String {
     escape(&row.device, style).into_owned()
 }
 
+/// A count, or a mark that the data do not tell it.
+fn counted(count: Option<u64>) -> TableCell {
+    count.map_or_else(|| "?".to_owned(), human::count).into()
+}
+
 /// Requests and bytes.
 pub const TRAFFIC: Definition<DeviceFigures> = Definition {
     title: "iowhy stages: traffic",
     sentence: "The load of each device.",
     columns: &[
         name("TRAFFIC", "the device", |row, style| device(row, style).into()),
-        number("queued", "bios", 3, "bios queued", |row, _| human::count(row.queued).into()),
-        number("merged", "bios", 5, "bios merged into requests", |row, _| {
-            human::count(row.merged).into()
-        }),
+        number("queued", "bios", 3, "bios queued", |row, _| counted(row.queued)),
+        number("merged", "bios", 5, "bios merged into requests", |row, _| counted(row.merged)),
         number("issued", "requests", 4, "requests issued, again after a requeue too", |row, _| {
-            human::count(row.issued).into()
+            counted(row.issued)
         }),
         number("requeued", "requests", 6, "requests that the driver requeued", |row, _| {
-            human::count(row.requeues).into()
+            counted(row.requeues)
         }),
         number("reads", "requests", 0, "reads that completed", |row, _| {
             human::count(row.reads.requests).into()
@@ -253,18 +256,22 @@ pub const PERIODS: Definition<DeviceFigures> = Definition {
     columns: &[
         name("PERIODS", "the device", |row, style| device(row, style).into()),
         number("active", "periods", 0, "periods in which a request was at the device", |row, _| {
-            human::count(row.active.periods).into()
+            counted(row.active.map(|active| active.periods))
         }),
         number("avg", "time", 1, "their mean length", |row, style| {
-            let mean = row.active.mean_ns.map(|ns| human::time(ns, style));
-            mean.unwrap_or_else(|| "-".to_owned()).into()
+            let mean = |active: &Active| active.mean_ns.map(|ns| human::time(ns, style));
+            let shown = row.active.as_ref().map(|it| mean(it).unwrap_or_else(|| "-".to_owned()));
+            shown.unwrap_or_else(|| "?".to_owned()).into()
         }),
         number(
             "%active",
             "%",
             0,
             "their share of the time from the device's first event to its last",
-            |row, _| human::percent(row.active.time_share).into(),
+            |row, _| {
+                let share = row.active.map(|active| human::percent(active.time_share));
+                share.unwrap_or_else(|| "?".to_owned()).into()
+            },
         ),
         number("plugs", "periods", 0, "periods in which it was plugged", |row, _| {
             plugged(row, |plugs| human::count(plugs.periods))

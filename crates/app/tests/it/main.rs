@@ -28,6 +28,7 @@ mod safety;
 mod situations;
 mod terminal;
 mod top;
+mod unrecorded;
 
 use serde_json::Value;
 use std::ffi::OsStr;

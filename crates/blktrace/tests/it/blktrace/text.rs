@@ -182,8 +182,8 @@ fn lines_that_a_mail_wrapped_are_one() {
     for width in [52, 60, 66] {
         let mut text = String::new();
         for line in whole {
-            let at = line.char_indices().filter(|(at, letter)| *letter == ' ' && *at <= width);
-            let (first, rest) = line.split_at(at.last().map_or(line.len(), |(at, _)| at + 1));
+            let mut at = line.char_indices().filter(|(at, letter)| *letter == ' ' && *at <= width);
+            let (first, rest) = line.split_at(at.next_back().map_or(line.len(), |(at, _)| at + 1));
             text += &format!("> {first}\n> {rest}\n");
         }
         let (read, warnings) = read_text(&text);

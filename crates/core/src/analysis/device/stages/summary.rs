@@ -96,14 +96,14 @@ pub struct DeviceFigures {
     pub stages: Vec<StageFigures>,
     /// The parts of Q2C; `None` where it is not known of any request.
     pub shares: Option<Shares>,
-    /// Bios queued.
-    pub queued: u64,
-    /// Bios merged into requests.
-    pub merged: u64,
-    /// Requests issued, again after a requeue too.
-    pub issued: u64,
-    /// Requests given back by the driver.
-    pub requeues: u64,
+    /// Bios queued; `None` where no Q was recorded of any device.
+    pub queued: Option<u64>,
+    /// Bios merged into requests; `None` as `queued`.
+    pub merged: Option<u64>,
+    /// Requests issued, again after a requeue too; `None` where no D was recorded of any device.
+    pub issued: Option<u64>,
+    /// Requests given back by the driver; `None` as `issued`.
+    pub requeues: Option<u64>,
     /// Reads that completed.
     pub reads: TransferVolume,
     /// Writes, discards and zone commands that completed.
@@ -114,8 +114,8 @@ pub struct DeviceFigures {
     pub queue_seeks: Option<Seeks>,
     /// Distances from D to D; `None` where there are none.
     pub issue_seeks: Option<Seeks>,
-    /// Periods in which a request was at the device.
-    pub active: Active,
+    /// Periods in which a request was at the device; `None` where none is known from D to C.
+    pub active: Option<Active>,
     /// Periods in which it was plugged; `None` where there are no single events to tell.
     pub plugs: Option<PlugFigures>,
 }
@@ -205,7 +205,8 @@ impl StagesSummary {
         name: Naming<'_>,
         events: bool,
     ) -> StagesSummary {
-        let devices = totals.devices().iter().map(|device| of_device(device, name, events));
+        let known = KnownSteps::new(totals, events);
+        let devices = totals.devices().iter().map(|device| of_device(device, name, known));
         let processes = totals.processes().into_iter().filter_map(|(pid, process)| {
             let requests = process.stages[Stage::Q2c as usize].count;
             let shares = Shares::new(requests, |stage| process.stages[stage as usize].total)?;
@@ -300,7 +301,32 @@ impl StageFigures {
     }
 }
 
-fn of_device(device: &DeviceStages, name: Naming<'_>, events: bool) -> DeviceFigures {
+/// The steps of requests that the data tell of.
+#[derive(Clone, Copy)]
+struct KnownSteps {
+    /// Whether it is single events.
+    events: bool,
+    queues: bool,
+    issues: bool,
+    /// From D to C.
+    service: bool,
+}
+
+impl KnownSteps {
+    /// What is zero of all devices was not recorded, if it is single events; a watch of ours
+    /// records each step.
+    fn new(totals: &StageTotals, events: bool) -> KnownSteps {
+        let any = |count: fn(&DeviceStages) -> u64| totals.devices().iter().any(|it| count(it) > 0);
+        KnownSteps {
+            events,
+            queues: !events || any(|device| device.queued),
+            issues: !events || any(|device| device.issued),
+            service: !events || totals.all().get(Stage::D2c).average.count > 0,
+        }
+    }
+}
+
+fn of_device(device: &DeviceStages, name: Naming<'_>, known: KnownSteps) -> DeviceFigures {
     let span = device.last.saturating_sub(device.first).max(1) as f64;
     let (periods, live, _) = device.live.periods();
     let plugs = &device.plugs;
@@ -311,17 +337,21 @@ fn of_device(device: &DeviceStages, name: Naming<'_>, events: bool) -> DeviceFig
         shares: Shares::new(device.stages.get(Stage::Q2c).average.count, |stage| {
             device.whole_ns[stage as usize]
         }),
-        queued: device.queued,
-        merged: device.merged,
-        issued: device.issued,
-        requeues: device.requeues,
+        queued: known.queues.then_some(device.queued),
+        merged: known.queues.then_some(device.merged),
+        issued: known.issues.then_some(device.issued),
+        requeues: known.issues.then_some(device.requeues),
         reads: device.reads,
         writes: device.writes,
         flushes: device.flushes,
         queue_seeks: Seeks::from_distances(&device.queue_seeks),
         issue_seeks: Seeks::from_distances(&device.issue_seeks),
-        active: Active { periods, mean_ns: mean(live, periods), time_share: live as f64 / span },
-        plugs: events.then(|| PlugFigures {
+        active: known.service.then(|| Active {
+            periods,
+            mean_ns: mean(live, periods),
+            time_share: live as f64 / span,
+        }),
+        plugs: known.events.then(|| PlugFigures {
             periods: plugs.count,
             by_timer: plugs.timer,
             time_share: plugs.time as f64 / span,
@@ -404,7 +434,7 @@ mod tests {
         let found = stages.summary(&device_name);
         let [device] = &found.devices[..] else { panic!("{found:#?}") };
         assert_eq!((device.device.as_str(), device.reads.requests, device.plugs), ("8,0", 4, None));
-        assert_eq!(device.active.periods, 4);
+        assert_eq!(device.active.unwrap().periods, 4);
         let shares = device.shares.unwrap();
         assert_eq!((shares.requests, shares.q2c_mean_ns), (4, 10_000.0));
         assert_eq!((shares.i2d_share, shares.d2c_share, shares.g2d_share), (0.2, 0.6, 0.0));
