@@ -88,6 +88,11 @@ fn is_file_name(word: &str) -> bool {
     Path::new(word).extension().is_some() || word.contains('/')
 }
 
+/// The hint for a filter by process that names a file, as btt's `-p FILE` does.
+pub fn hint_of_btt(filter: &Filter) -> Option<&'static str> {
+    filter.processes.iter().any(|word| is_file_name(word)).then_some(BTT_FILE)
+}
+
 fn nothing(filter: &Filter, processes: Vec<(String, u64)>) -> Failure {
     let mut counts: BTreeMap<String, u64> = BTreeMap::new();
     for (name, count) in processes.into_iter().filter(|(name, _)| !name.is_empty()) {
@@ -102,7 +107,7 @@ fn nothing(filter: &Filter, processes: Vec<(String, u64)>) -> Failure {
     let more = names.len().saturating_sub(MOST_LISTED);
     let listed: Vec<&str> = names.iter().take(MOST_LISTED).map(|name| name.0).collect();
     let hint = match (wanted.first(), listed.is_empty(), more) {
-        _ if filter.processes.iter().any(|word| is_file_name(word)) => BTT_FILE.to_owned(),
+        _ if hint_of_btt(filter).is_some() => BTT_FILE.to_owned(),
         (Some(name), _, _) => format!("did you mean -p {name}?"),
         (None, true, _) => "there was no I/O and no wait at all".to_owned(),
         (None, false, 0) => format!("there are I/O and waits of {}", listed.join(", ")),

@@ -6,6 +6,7 @@ use crate::failure::Failure;
 use crate::foreign;
 use crate::output::{self, PipedOutput};
 use crate::redaction;
+use crate::selection::hint_of_btt;
 use crate::sources::{self, FoundSource, Opened};
 use crate::watching::{Until, WatchSink, watch};
 use iowhy_blktrace::events::steps::{CaptureClock, HostTime};
@@ -172,7 +173,8 @@ pub fn only_devices(only: &Only, verb: &str) -> Result<(), Failure> {
         return Ok(());
     }
     let message = format!("failed to {verb} with {rest}: events do not have that data");
-    Err(Failure::new(message, Some("only --device filters events".to_owned())))
+    let hint = hint_of_btt(&rest.filter()).unwrap_or("only --device filters events");
+    Err(Failure::new(message, Some(hint.to_owned())))
 }
 
 /// Receives the events of a watch.

@@ -1,6 +1,6 @@
 //! Captures of some events alone: what they cannot tell is null, and `?` in tables.
 
-use crate::{answer, json};
+use crate::{answer, iowhy, json};
 use std::fs;
 
 /// A capture with these actions of ten writes.
@@ -51,4 +51,12 @@ fn stages_tell_no_zero_of_what_was_not_recorded() {
         assert_eq!(is_unknown("TRAFFIC", 1), !queued, "{actions}: {text}");
         assert_eq!(is_unknown("PERIODS", 1), !active, "{actions}: {text}");
     }
+}
+
+#[test]
+fn a_script_of_btt_is_told_what_its_option_for_bios_is() {
+    let (_folder, path) = capture("QGDC");
+    let output = iowhy(["stages", "--btt-compat", "-p", "per_io.dump", &path]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("--per-io-dump FILE"), "{said}");
 }
