@@ -177,8 +177,8 @@ impl ForeignImport {
         found.ended_by = "end of file".to_owned();
         found.tables = vec!["samples".to_owned()];
         if self.tables.events() > 0 {
-            let meaning = "lines are single block events and were left out: `--as block-events` \
-                           reads them, and nothing else";
+            let meaning = "lines of block events were left out: `--as block-events` reads them, \
+                           and nothing else";
             found.limits.push(counted(self.tables.events(), meaning));
         }
         if self.tables.unknown() > 0 && self.kind.is_text() {

@@ -60,6 +60,11 @@ pub fn read(
     // pcp2json prints its progress before, as values of their own.
     let value = values.find(|value| !value.as_ref().is_ok_and(is_comment));
     let value = value.ok_or("it has no value")?.map_err(|error| error.to_string())?;
+    let rest = bytes.get(values.byte_offset()..).unwrap_or(&[]);
+    if !rest.trim_ascii().is_empty() {
+        let limit = "what follows its JSON was not read: give one text at a time";
+        environment.limits.push(limit.to_owned());
+    }
     match kind {
         ForeignKind::SysstatJson => sysstat::read(&value, book, environment, out),
         ForeignKind::Pcp => pcp::read(&value, book, environment, out),

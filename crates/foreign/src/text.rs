@@ -138,10 +138,8 @@ impl TextTables {
         self.is_event = Some(is_event);
     }
 
-    /// Whether a line is a single block event: nearly all end so, and a row of a table may have as
-    /// many words.
     fn is_event(&self, line: &str) -> bool {
-        line.ends_with(']') && self.is_event.is_some_and(|is_event| is_event(line))
+        self.is_event.is_some_and(|is_event| is_event(line))
     }
 
     /// Lines that are single block events.
@@ -183,7 +181,8 @@ impl TextTables {
             // sar and vmstat print an empty line between a header and the next one.
             return;
         }
-        if self.is_event(line) {
+        // Events end so or are remaps, and a row of a table may have as many words.
+        if (line.ends_with(']') || line.contains(" <- (")) && self.is_event(line) {
             self.events += 1;
             return;
         }
@@ -319,6 +318,7 @@ impl TextTables {
         book.table(OF_SMALL);
         match self.small.line(line, book) {
             Some(kind) => _ = self.kinds.insert(kind),
+            None if self.is_event(line) => self.events += 1,
             None if self.is_other_table && figures::begins_row(line) => {}
             None => self.unknown += u64::from(!is_remark(line)),
         }

@@ -58,7 +58,7 @@ fn a_few_events_hide_nothing_of_other_tools() {
     let said = report(&[&(IOSTAT.to_owned() + &events(2) + LOG)]);
     assert!(said.contains("from iostat and dmesg"), "{said}");
     assert!(said.contains("; device-saturated") && said.contains("; device-reset"), "{said}");
-    assert!(said.contains("4 lines are single block events and were left out"), "{said}");
+    assert!(said.contains("4 lines of block events were left out"), "{said}");
 }
 
 #[test]

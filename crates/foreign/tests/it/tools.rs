@@ -321,12 +321,29 @@ Average:         eth0      1.00      2.00      3.00      4.00
 #[test]
 fn block_events_among_other_lines_are_counted_apart() {
     let event = "  8,0    3        1     0.000000000   697  G   W 223490 + 8 [kjournald]\n";
-    let text = format!("{IOSTAT_12}\n{event}{event}something else\n");
+    let remap = "  8,0    3        1     0.000000000   697  A   W 223490 + 8 [a] <- (8,1) 5\n";
+    let text = format!("{IOSTAT_12}\n{event}{remap}something else\n");
     let mut import = ForeignImport::new(ForeignKind::Iostat, Box::new(Cursor::new(text)))
         .leaving_out(|line| line.contains(" + 8 ["));
     let (mut batch, mut names) = (Batch::default(), Names::new());
     while import.fill(&mut batch, &mut names).unwrap() != Progress::Done {}
     let said = import.environment().limits.join("\n");
-    assert!(said.contains("2 lines are single block events and were left out"), "{said}");
+    assert!(said.contains("2 lines of block events were left out"), "{said}");
     assert!(said.contains("1 line was skipped, of no known tool"), "{said}");
+}
+
+#[test]
+fn what_follows_a_json_is_said_to_be_unread() {
+    let json = r#"{"sysstat": {"hosts": [{"nodename": "db1", "statistics": [
+        {"disk": [{"disk_device": "dsk", "r/s": 5.0}]}]}]}}"#;
+    let log = "[   11.500000] nvme nvme0: I/O 12 QID 3 timeout, aborting";
+    for (text, is_said) in [
+        (json.to_owned(), false),
+        (format!("{json}\n\n"), false),
+        (format!("{json}\n{log}\n"), true),
+        (format!("{json}\n{json}\n"), true),
+    ] {
+        let said = ReadFile::text(&text).said();
+        assert_eq!(said.contains("what follows its JSON was not read"), is_said, "{said}");
+    }
 }
