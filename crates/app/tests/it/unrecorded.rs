@@ -9,8 +9,7 @@ fn capture(actions: &str) -> (tempfile::TempDir, String) {
         let (millisecond, process) = (number * 10, if action == 'C' { "0" } else { "a" });
         let later = "QGDC".find(action).unwrap();
         format!(
-            "  8,0    3    {number:5}     0.{millisecond:03}{later}00000   697  {action}   W {} + 8 \
-             [{process}]\n",
+            "  8,0 3 {number} 0.{millisecond:03}{later}00000 697 {action} W {} + 8 [{process}]\n",
             number * 8
         )
     };
