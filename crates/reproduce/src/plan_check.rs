@@ -16,6 +16,8 @@ const MOST_AT_ONCE: u64 = 4096;
 const MOST_FILES: u64 = 100_000_000;
 /// Bytes of files, and of limits: sixteen times the largest disk that is sold.
 const MOST_BYTES: u64 = 1 << 49;
+/// Bytes of memory that all programs use at once: a buffer for each operation in flight.
+const MOST_MEMORY: u64 = 1 << 30;
 /// Seconds of a watch, and microseconds of a pause: a week.
 const MOST_SECONDS: u64 = 7 * 86_400;
 
@@ -37,7 +39,24 @@ fn check(plan: &LoadPlan) -> Checked {
         plain(name, setting)?;
     }
     plan.disks.iter().try_for_each(disk)?;
-    plan.programs.iter().try_for_each(|program| self::program(program, plan.disks.len()))
+    plan.programs.iter().try_for_each(|program| self::program(program, plan.disks.len()))?;
+    let programs = plan.programs.iter().map(memory);
+    number("bytes of buffers", programs.fold(0, u64::saturating_add), MOST_MEMORY)
+}
+
+/// The memory that a program's buffers take, bytes.
+fn memory(program: &PlannedProgram) -> u64 {
+    let of_job = |job: &PlannedJob| {
+        let sizes = job.read_sizes.iter().chain(&job.write_sizes).map(|(size, _)| *size);
+        let at_once = u64::from(job.depth.max(1)).saturating_mul(job.threads.max(1).into());
+        sizes.max().unwrap_or(0).saturating_mul(at_once)
+    };
+    let of_step = |step: &PlannedStep| match step {
+        PlannedStep::Lock { bytes, block, .. } => *block.min(bytes),
+        PlannedStep::Scan { .. } | PlannedStep::Churn { .. } | PlannedStep::Replay { .. } => 0,
+    };
+    let jobs = program.jobs.iter().map(of_job);
+    jobs.chain(program.steps.iter().map(of_step)).fold(0, u64::saturating_add)
 }
 
 fn disk(disk: &PlannedDisk) -> Checked {
@@ -203,6 +222,34 @@ mod tests {
         for (change, said) in changes {
             let found = defect(&plan(change)).unwrap_or_default();
             assert!(found.contains(said), "{said}: {found}");
+        }
+        let memory: [Change; 3] = [
+            |plan| {
+                let job = &mut plan.programs[0].jobs[0];
+                (job.read_sizes, job.depth) = (vec![(128 << 20, 100)], 16);
+            },
+            |plan| {
+                let job = PlannedJob { depth: 32, threads: 1, ..PlannedJob::default() };
+                let job = PlannedJob { write_sizes: vec![(1 << 20, 100)], ..job };
+                let names = (0..40).map(|number| format!("job{number}"));
+                let jobs = names.map(|name| PlannedJob { name, ..job.clone() });
+                plan.programs[0].jobs = jobs.collect();
+            },
+            |plan| {
+                let step = PlannedStep::Lock {
+                    disk: 0,
+                    waiters: 1,
+                    bytes: 1 << 40,
+                    block: 1 << 40,
+                    synced: false,
+                    think_us: 0.0,
+                };
+                plan.programs[0].steps.push(step);
+            },
+        ];
+        for change in memory {
+            let found = defect(&plan(change)).unwrap_or_default();
+            assert!(found.contains("buffers"), "{found}");
         }
         let step = PlannedStep::Scan {
             disk: 0,

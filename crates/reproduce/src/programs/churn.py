@@ -3,12 +3,15 @@
 import os, sys, threading, time
 
 top = os.path.join(sys.argv[1], name)
-data = b'x' * bytes
+# Larger files take several writes: the kernel, too, takes no more than 2 GiB at once.
+data = b'x' * min(bytes, 16 << 20)
 
 
 def write(path):
     fd = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
-    os.write(fd, data)
+    left = bytes
+    while left > 0:
+        left -= os.write(fd, data[:left])
     if synced:
         os.fsync(fd)
     os.close(fd)
@@ -26,15 +29,15 @@ def rounds(thread):
     while True:
         folder = os.path.join(top, 't%d-%d' % (thread, number))
         os.mkdir(folder)
-        paths = [os.path.join(folder, '%d.txt' % f) for f in range(files)]
-        for path in paths:
-            write(path)
+        path = lambda f: os.path.join(folder, '%d.txt' % f)
+        for f in range(files):
+            write(path(f))
             time.sleep(think_us / 1e6)
-        for path in paths:
+        for f in range(files):
             for _ in range(reads):
-                read(path)
-        for path in paths:
-            os.unlink(path)
+                read(path(f))
+        for f in range(files):
+            os.unlink(path(f))
         os.rmdir(folder)
         number += 1
 

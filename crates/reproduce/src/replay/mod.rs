@@ -25,7 +25,7 @@ use crate::plan::{PlannedProgram, PlannedStep};
 use iowhy_core::compact_sort::CompactSort;
 use places::Places;
 use rustc_hash::{FxHashMap, FxHashSet};
-use script::{ReplayFile, ReplayKind, ReplayLine, ReplayScript};
+use script::{MOST_MEMORY, ReplayFile, ReplayKind, ReplayLine, ReplayScript};
 use sequence::{ReplayTally, SequencedRequest};
 
 /// The most bytes of the files of one disk. Beyond them places come closer together.
@@ -172,9 +172,12 @@ fn script_of(
         let (at_us, offset) = (request.at_ns / 1000, places.place(request));
         lines.push(ReplayLine { at_us, kind: request.kind, file, offset, bytes });
     }
+    // What reads it refuses more.
+    let longest = lines.iter().map(|line| line.bytes).max().unwrap_or(0);
+    let most_lanes = (MOST_MEMORY / longest.max(1)).max(1);
     ReplayScript {
         period_us: context.period_us.max(lines.last().map_or(0, |line| line.at_us)).max(1),
-        lanes: lanes(&requests),
+        lanes: lanes(&requests).min(most_lanes),
         files,
         lines,
     }

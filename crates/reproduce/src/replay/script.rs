@@ -24,6 +24,8 @@ pub const DEVICE: &str = "device";
 const MOST_FILES: usize = 4096;
 const MOST_LANES: u64 = 1024;
 const MOST_BYTES: u64 = 64 << 20;
+/// The most bytes that all threads may hold at once.
+pub(super) const MOST_MEMORY: u64 = 256 << 20;
 /// The most lines: as many as iowhy writes.
 const MOST_LINES: usize = super::sequence::MOST;
 
@@ -111,6 +113,12 @@ impl ReplayScript {
         }
         for (at, line) in lines {
             script.line(line).map_err(|cause| wrong(at + 1, cause))?;
+        }
+        // Each thread keeps a buffer for its largest operation.
+        let longest = script.lines.iter().map(|line| line.bytes).max().unwrap_or(0);
+        if script.lanes.saturating_mul(longest) > MOST_MEMORY {
+            let cause = format!("{} threads with {longest} bytes each take too much", script.lanes);
+            return Err(ReproduceError::new("read the sequence", cause));
         }
         match script.lines.is_empty() || script.period_us == 0 {
             true => Err(ReproduceError::new("read the sequence", "nothing is in it")),
