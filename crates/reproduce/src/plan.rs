@@ -195,7 +195,7 @@ impl PlannedJob {
     /// Bytes that its files take.
     pub fn bytes(&self) -> u64 {
         let copies = if self.shares_files() { 1 } else { self.copies() };
-        let files = u64::from(self.files) * copies;
+        let files = u64::from(self.files).saturating_mul(copies);
         files.saturating_mul(self.file_bytes)
     }
 
@@ -328,6 +328,19 @@ impl LoadPlan {
 
     /// Sums up the bytes that each disk needs.
     pub fn count_bytes(&mut self) {
+        let sums = self.counted_bytes();
+        for (disk, bytes) in self.disks.iter_mut().zip(sums) {
+            disk.bytes = bytes;
+        }
+    }
+
+    /// The bytes that each disk needs, whatever a plan of somebody else says of them.
+    pub fn needed_bytes(&self) -> Vec<u64> {
+        let counted = self.disks.iter().zip(self.counted_bytes());
+        counted.map(|(disk, bytes)| disk.bytes.max(bytes)).collect()
+    }
+
+    fn counted_bytes(&self) -> Vec<u64> {
         let mut sums = vec![0_u64; self.disks.len()];
         for program in &self.programs {
             let jobs = program.jobs.iter().map(|job| (job.disk, job.bytes()));
@@ -338,9 +351,7 @@ impl LoadPlan {
                 }
             }
         }
-        for (disk, bytes) in self.disks.iter_mut().zip(sums) {
-            disk.bytes = bytes;
-        }
+        sums
     }
 }
 

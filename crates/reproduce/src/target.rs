@@ -19,7 +19,7 @@ const EDGE: u64 = DEVICE_EDGE;
 const PROBED: u64 = 64;
 const PROBE: u64 = 4096;
 /// Space of a file system that must stay free.
-const RESERVE: u64 = 64 << 20;
+pub(crate) const RESERVE: u64 = 64 << 20;
 /// File systems in memory or on a network, where no disk is tested.
 const NO_DISK: &[&str] = &["tmpfs", "ramfs", "overlay", "nfs", "nfs4", "cifs", "9p", "virtiofs"];
 

@@ -5,6 +5,7 @@
 
 use super::script::{DEVICE, ReplayFile, ReplayKind, ReplayLine, ReplayScript};
 use crate::error::{ActionContext, ReproduceError, Result};
+use crate::target::RESERVE;
 use rustix::fs::{Advice, OFlags};
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
@@ -65,6 +66,7 @@ fn path_of(place: &Path, file: &ReplayFile) -> PathBuf {
 /// # Errors
 /// Fails if a file cannot be written.
 pub fn lay_out(script: &ReplayScript, place: &Path) -> Result<()> {
+    check_space(script, place)?;
     for file in &script.files {
         let path = path_of(place, file);
         if path.metadata().is_ok_and(|metadata| metadata.file_type().is_block_device()) {
@@ -90,6 +92,30 @@ pub fn lay_out(script: &ReplayScript, place: &Path) -> Result<()> {
         let _ = rustix::fs::fadvise(&made, 0, None, Advice::DontNeed);
     }
     Ok(())
+}
+
+/// Refuses a sequence whose files would fill the file system.
+fn check_space(script: &ReplayScript, place: &Path) -> Result<()> {
+    let missing = script.files.iter().filter(|file| {
+        let about = path_of(place, file).metadata();
+        !about.is_ok_and(|it| it.file_type().is_block_device() || it.len() >= file.bytes)
+    });
+    let needed = missing.fold(0_u64, |sum, file| sum.saturating_add(file.bytes));
+    let action = || format!("lay out files in {}", place.display());
+    // A file that stands for a device is not there yet.
+    let there = if place.exists() { place } else { iowhy_fs::folder_of(place) };
+    let about = rustix::fs::statvfs(there).context(action)?;
+    let free = about.f_bavail.saturating_mul(about.f_frsize);
+    match needed == 0 || needed.saturating_add(RESERVE) <= free {
+        true => Ok(()),
+        false => {
+            let (needs, has) = (needed.saturating_add(RESERVE).div_ceil(1 << 20), free >> 20);
+            Err(ReproduceError::new(
+                action(),
+                format!("{needs} MiB are needed, {has} MiB are free"),
+            ))
+        }
+    }
 }
 
 /// Does a sequence again and again; `report` is told how punctual it is, and

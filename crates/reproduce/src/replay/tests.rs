@@ -96,6 +96,15 @@ fn broken_sequences_are_refused_with_the_line() {
 }
 
 #[test]
+fn a_sequence_does_not_fill_a_file_system() {
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+    let text = "iowhy replay 1\nperiod 5000\nlanes 1\nfile a 1125899906842624\n0 r 0 0 4096\n";
+    let refused = lay_out(&ReplayScript::parse(text).unwrap(), folder.path()).unwrap_err();
+    assert!(refused.to_string().contains("are needed"), "{refused}");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
 fn every_operation_is_done_on_files_of_its_own() {
     let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     let text = "iowhy replay 1\nperiod 5000\nlanes 3\nfile a 65536\nfile b 4096\n\

@@ -40,11 +40,12 @@ pub fn check(plan: &LoadPlan, targets: &[RunTarget]) -> Result<Vec<CheckedTarget
         return Err(ReproduceError::new("run the reproduction", cause)
             .hint("repeat --on or --on-device for each disk, in the order of README.md"));
     }
+    let needed = plan.needed_bytes();
     if targets.len() == disks {
-        let named = plan.disks.iter().zip(targets);
-        return named.map(|(disk, target)| target.check(disk.bytes)).collect();
+        let named = needed.into_iter().zip(targets);
+        return named.map(|(bytes, target)| target.check(bytes)).collect();
     }
-    let all = plan.disks.iter().map(|disk| disk.bytes).sum();
+    let all = needed.into_iter().fold(0, u64::saturating_add);
     if matches!(targets, [RunTarget::Device { .. }]) && disks > 1 {
         let cause = format!("it uses {disks} disks, and one device is named");
         return Err(ReproduceError::new("run the reproduction", cause)
@@ -149,4 +150,38 @@ fn succeed(command: &mut Command, action: &str) -> Result<()> {
     }
     let said = String::from_utf8_lossy(&output.stderr);
     Err(ReproduceError::new(action, format!("{}: {}", output.status, said.trim())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{PlannedDisk, PlannedJob, PlannedProgram, PlannedStep};
+
+    /// A plan's word on its size is not enough: files would fill the file system.
+    #[test]
+    fn a_plan_needs_what_its_files_take() {
+        let folder = tempfile::tempdir().unwrap();
+        let targets = [RunTarget::Directory(folder.path().to_owned())];
+        let disk = PlannedDisk { name: "disk1".to_owned(), bytes: 1, ..PlannedDisk::default() };
+        let job = PlannedJob { files: 4, file_bytes: 1 << 48, ..PlannedJob::default() };
+        let step = PlannedStep::Churn {
+            disk: 0,
+            files: u64::MAX,
+            bytes: u64::MAX,
+            reads: 1,
+            synced: false,
+            threads: 1,
+            think_us: 0.0,
+        };
+        for (jobs, steps) in [(vec![job], Vec::new()), (Vec::new(), vec![step])] {
+            let program = PlannedProgram { jobs, steps, ..PlannedProgram::default() };
+            let plan = LoadPlan {
+                disks: vec![disk.clone()],
+                programs: vec![program],
+                ..LoadPlan::default()
+            };
+            let refused = check(&plan, &targets).unwrap_err().to_string();
+            assert!(refused.contains("are needed"), "{refused}");
+        }
+    }
 }
