@@ -130,7 +130,7 @@ async fn outliers(about: &QueryArgs, limit: usize, alert: &AlertArgs) -> Result<
         false => silent::Attendance::default(),
     };
     if let Some(file) = &alert.openmetrics {
-        alerts::replace(file, alerts::open_metrics(&data, &report, &hosts).as_bytes())?;
+        alerts::write_metrics(file, &alerts::open_metrics(&data, &report, &hosts))?;
     }
     let now = KnownAlerts::new(&data, &report, &hosts);
     let (mut is_alarm, mut note) = (!now.is_empty(), None);
@@ -204,7 +204,7 @@ async fn open(about: &QueryArgs) -> Result<FleetEngine> {
 
 fn answer(engine: &FleetEngine, about: &QueryArgs, parts: &[AnswerSection]) -> Result<String> {
     let mut text = match about.json {
-        true => format!("{:#}\n", output::json(parts)),
+        true => output::safe_json(&format!("{:#}\n", output::json(parts))),
         false => output::render(parts),
     };
     if about.stats && !about.json {

@@ -11,6 +11,7 @@ mod push_command;
 
 use args::FleetArgs;
 use clap::Parser;
+use iowhy_fleet::output::{make_private, safe_lines};
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -23,6 +24,7 @@ const STACK_BYTES: usize = 16 << 20;
 
 fn main() -> ExitCode {
     let args = FleetArgs::parse();
+    make_private();
     env_logger::Builder::new()
         .filter_level(log_level())
         .parse_env("IOWHY_FLEET_LOG")
@@ -52,7 +54,7 @@ fn main() -> ExitCode {
             _ => ExitCode::SUCCESS,
         },
         Err(error) => {
-            let _ = writeln!(std::io::stderr(), "iowhy-fleet: {error}");
+            let _ = writeln!(std::io::stderr(), "iowhy-fleet: {}", safe_lines(&error.to_string()));
             match error.is_transient {
                 true => ExitCode::from(TEMPORARY_FAILURE),
                 false => ExitCode::FAILURE,

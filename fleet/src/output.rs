@@ -15,24 +15,22 @@ use datafusion::arrow::json::ArrayWriter;
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
-use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::io;
 use std::path::Path;
 
-/// Replaces the file `path` by `bytes`. What stands in its place, or in that of the file that is
-/// written first, is removed: a link is never followed.
+/// Replaces the file `path` by `bytes`, which only its owner may read. What stands in its place, or
+/// in that of the file that is written first, is removed: a link is never followed.
 ///
 /// # Errors
 /// Fails if the file cannot be written.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut partial = path.as_os_str().to_owned();
-    partial.push(".partial");
-    match fs::remove_file(&partial) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    File::create_new(&partial)?.write_all(bytes)?;
-    fs::rename(&partial, path)
+    let (folder, name) = iowhy_fs::parent(path)?;
+    folder.replace(&name, bytes, iowhy_fs::PRIVATE_FILE, true)
+}
+
+/// Takes from others the right to read what this program makes, tables of a store included.
+pub fn make_private() {
+    rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
 }
 
 /// Columns of a name on the screen; a longer one is cut.
@@ -111,16 +109,38 @@ pub struct AnswerSection {
     pub rows: Vec<Vec<AnswerCell>>,
 }
 
+/// Returns whether a character could move a terminal's cursor, or turn the order of what is read.
+fn is_unsafe(character: char) -> bool {
+    let turns = matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    turns || matches!(character, '\u{200e}' | '\u{200f}' | '\u{61c}') || character.is_control()
+}
+
 /// Escapes characters that could move a terminal's cursor.
 pub fn safe(text: &str) -> String {
     let mut safe = String::new();
     for character in text.chars() {
-        match character {
-            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
-                safe.extend(character.escape_unicode());
-            }
-            it if it.is_control() => safe.extend(it.escape_default()),
-            it => safe.push(it),
+        match is_unsafe(character) {
+            true => safe.extend(character.escape_default()),
+            false => safe.push(character),
+        }
+    }
+    safe
+}
+
+/// Escapes such characters in each line of a text that has several.
+pub fn safe_lines(text: &str) -> String {
+    text.split('\n').map(safe).collect::<Vec<_>>().join("\n")
+}
+
+/// Escapes such characters in JSON, which means the same afterwards. Those below a space are
+/// escaped in texts already and stand only between them.
+pub fn safe_json(json: &str) -> String {
+    let mut safe = String::with_capacity(json.len());
+    for character in json.chars() {
+        match character >= ' ' && is_unsafe(character) {
+            // Each of them is one unit of UTF-16. Writing to a String cannot fail.
+            true => write!(safe, "\\u{:04x}", u32::from(character)).unwrap_or(()),
+            false => safe.push(character),
         }
     }
     safe
@@ -286,7 +306,7 @@ pub fn rows_json(rows: &RecordBatch) -> Result<String> {
     writer.finish().context(|| "show the rows".to_owned())?;
     match bytes.is_empty() {
         true => Ok("[]".to_owned()),
-        false => Ok(String::from_utf8_lossy(&bytes).into_owned()),
+        false => Ok(safe_json(&String::from_utf8_lossy(&bytes))),
     }
 }
 
@@ -298,6 +318,36 @@ mod tests {
     fn names_cannot_move_the_cursor() {
         assert_eq!(safe("a\x1b[2Jb\n\u{202e}c"), "a\\u{1b}[2Jb\\n\\u{202e}c");
         assert_eq!(fitted(&"x".repeat(100)).chars().count(), MOST_WIDTH);
+    }
+
+    #[test]
+    fn json_is_safe_and_means_the_same() {
+        let names = json!(["a\u{9b}2J\u{202e}b\x7f", "\x1b[31m", "é\u{200f}\u{1f600}\n"]);
+        let shown = safe_json(&format!("{names:#}"));
+        assert!(shown.chars().all(|it| it == '\n' || !is_unsafe(it)), "{shown:?}");
+        assert!(shown.contains("\\u009b2J\\u202e") && shown.contains('é'), "{shown}");
+        assert_eq!(serde_json::from_str::<Value>(&shown).unwrap(), names);
+        assert_eq!(safe_lines("a\x1b\nhint: b"), "a\\u{1b}\nhint: b");
+    }
+
+    #[cfg(feature = "query")]
+    #[test]
+    fn rows_of_a_query_are_safe() {
+        use datafusion::arrow::array::{ArrayRef, StringArray};
+        let names: ArrayRef = std::sync::Arc::new(StringArray::from(vec!["a\u{9b}\u{202e}b"]));
+        let rows = RecordBatch::try_from_iter([("host", names)]).unwrap();
+        assert_eq!(rows_json(&rows).unwrap(), r#"[{"host":"a\u009b\u202eb"}]"#);
+    }
+
+    #[test]
+    fn a_file_is_its_owners() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("fleet.html");
+        replace(&path, b"hosts").unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
+        assert_eq!(left.len(), 1, "{left:?}");
     }
 
     #[test]

@@ -5,7 +5,7 @@
 use crate::push_args::{AccessArgs, PlaceArgs, PushArgs};
 use iowhy_fleet::clock::{GivenSpan, now_s};
 use iowhy_fleet::error::{FleetContext, FleetError, Result};
-use iowhy_fleet::output::size_text;
+use iowhy_fleet::output::{safe_lines, size_text};
 use iowhy_fleet::push::PushPlan;
 use iowhy_fleet::redact::NameHasher;
 use iowhy_fleet::store::{FleetStores, Place, StoreOptions};
@@ -75,7 +75,7 @@ async fn push_for_ever(plan: &PushPlan, place: &Place, every: GivenSpan) -> Resu
         match push_once(&plan, place).await {
             Ok(text) => std::io::stdout().lock().write_all(text.as_bytes()),
             Err(error) if error.is_transient => {
-                writeln!(std::io::stderr(), "iowhy-fleet: {error}")
+                writeln!(std::io::stderr(), "iowhy-fleet: {}", safe_lines(&error.to_string()))
             }
             Err(error) => return Err(error),
         }

@@ -9,6 +9,7 @@ mod push_command;
 use clap::{Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 use iowhy_fleet::error::{FleetContext, FleetError, Result};
+use iowhy_fleet::output::{make_private, safe_lines};
 use iowhy_manual::ManualTexts;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -99,13 +100,14 @@ async fn run() -> Result<String> {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
+    make_private();
     match run().await {
         Ok(text) => match std::io::stdout().lock().write_all(text.as_bytes()) {
             Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => ExitCode::FAILURE,
             _ => ExitCode::SUCCESS,
         },
         Err(error) => {
-            let _ = writeln!(std::io::stderr(), "{NAME}: {error}");
+            let _ = writeln!(std::io::stderr(), "{NAME}: {}", safe_lines(&error.to_string()));
             match error.is_transient {
                 true => ExitCode::from(TEMPORARY_FAILURE),
                 false => ExitCode::FAILURE,

@@ -8,11 +8,17 @@ use super::outliers::OutlierReport;
 use super::silent::Attendance;
 use super::slower::batch_name;
 use crate::error::{FleetContext, Result};
+use crate::output;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::fs::Permissions;
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+
+/// The mode of a file of metrics.
+const METRICS_MODE: u32 = 0o644;
 
 /// Bytes of a file of known alerts at most.
 const MOST_STATE_BYTES: u64 = 64 << 20;
@@ -37,19 +43,12 @@ impl KnownAlerts {
     /// Fails if it cannot be read, or is not such a file.
     pub fn load(path: &Path) -> Result<KnownAlerts> {
         let what = || format!("read {}", path.display());
-        match std::fs::metadata(path) {
+        match iowhy_fs::read::bytes(path, MOST_STATE_BYTES) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Ok(KnownAlerts::default());
+                Ok(KnownAlerts::default())
             }
-            Err(error) => return Err(error).context(what),
-            Ok(file) if !file.is_file() || file.len() > MOST_STATE_BYTES => {
-                let message = format!("failed to {}: it is no file of known alerts", what());
-                return Err(crate::error::FleetError::new(message));
-            }
-            Ok(_) => (),
+            bytes => serde_json::from_slice(&bytes.context(what)?).context(what),
         }
-        let bytes = std::fs::read(path).context(what)?;
-        serde_json::from_slice(&bytes).context(what)
     }
 
     /// Returns the alerts of a report.
@@ -91,27 +90,30 @@ impl KnownAlerts {
     /// Fails if it cannot be written; the old file is then unchanged.
     pub fn save(&self, path: &Path) -> Result<()> {
         let text = serde_json::to_vec(self).context(|| "remember what was named".to_owned())?;
-        replace(path, &text)
+        output::replace(path, &text).context(|| format!("write {}", path.display()))
     }
 }
 
-/// Writes a file completely or not at all.
+/// Writes metrics, completely or not at all. Everybody may read them: node_exporter has a user of
+/// its own.
 ///
 /// # Errors
-/// Fails if it cannot be written.
-pub fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
-    let what = || format!("write {}", path.display());
-    let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let folder = folder.unwrap_or_else(|| Path::new("."));
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let new = folder.join(format!(".{name}.{}", std::process::id()));
+/// Fails if the file cannot be written; the old one is then unchanged.
+pub fn write_metrics(path: &Path, text: &str) -> Result<()> {
     let write = || {
-        let mut file = std::fs::OpenOptions::new().write(true).create_new(true).open(&new)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        std::fs::rename(&new, path)
+        let (folder, name) = iowhy_fs::parent(path)?;
+        let partial = iowhy_fs::folder::partial(&name);
+        let written = folder.create_anew(&partial, METRICS_MODE).and_then(|mut file| {
+            // The process's mask takes it from others.
+            file.set_permissions(Permissions::from_mode(METRICS_MODE))?;
+            file.write_all(text.as_bytes())?;
+            file.sync_all()?;
+            folder.rename(&partial, &folder, &name)
+        });
+        // What is not whole is of no use.
+        written.inspect_err(|_| drop(folder.remove_file(&partial)))
     };
-    write().inspect_err(|_| drop(std::fs::remove_file(&new))).context(what)
+    write().context(|| format!("write {}", path.display()))
 }
 
 /// Escapes a label's value for the format.

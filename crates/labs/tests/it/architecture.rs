@@ -75,7 +75,7 @@ const WALLS: &[(&str, &[&str], &[&str])] = &[
         &["libbpf-rs", "libbpf-sys", "parquet", "arrow-array", "datafusion"],
     ),
     // A workspace of its own, fleet/, which reads the recorder's files.
-    ("iowhy-fleet", &["iowhy-manual"], &["libbpf-rs", "libbpf-sys", "blazesym"]),
+    ("iowhy-fleet", &["iowhy-fs", "iowhy-manual"], &["libbpf-rs", "libbpf-sys", "blazesym"]),
     // It drives the binary, too, and links nothing of it.
     (
         "iowhy-mcp",
