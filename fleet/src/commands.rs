@@ -242,6 +242,12 @@ async fn run_compact(args: &PlaceArgs, grace: GivenSpan) -> Result<String> {
     for refused in report.refused.iter().take(20) {
         let _ = writeln!(text, "  {}: {}", safe(&refused.name), refused.reason);
     }
+    if report.closed > 0 {
+        let _ = writeln!(text, "{} cannot be read and stay", report.closed);
+    }
+    if report.left > 0 {
+        let _ = writeln!(text, "{} are not needed any more and cannot be removed", report.left);
+    }
     Ok(text + &strange_text(&report.strange))
 }
 

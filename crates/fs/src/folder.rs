@@ -10,7 +10,7 @@ use crate::walk;
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
@@ -290,6 +290,18 @@ impl Folder {
     /// Fails if it is no regular file, or cannot be opened.
     pub fn open_file(&self, name: impl AsRef<OsStr>) -> io::Result<File> {
         read::regular(self.opened(name.as_ref(), read::READING, 0)?)
+    }
+
+    /// The kind, size and times of `name`, which is not opened; of a link, its own.
+    ///
+    /// # Errors
+    /// Fails if nothing of that name exists.
+    pub fn metadata(&self, name: impl AsRef<OsStr>) -> io::Result<Metadata> {
+        let name = single(name.as_ref())?;
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let seen =
+            with_own_rights(|| rustix::fs::openat(&self.handle, name, flags, Mode::empty()))?;
+        File::from(seen).metadata()
     }
 
     fn opened(&self, name: &OsStr, flags: OFlags, mode: u32) -> io::Result<File> {

@@ -70,6 +70,10 @@ pub struct CompactReport {
     pub refused: Vec<RefusedUpload>,
     /// Names among the uploads that can be no uploads. They stay.
     pub strange: Vec<String>,
+    /// Uploads that cannot be read. They stay.
+    pub closed: usize,
+    /// Objects that are not needed any more and cannot be removed.
+    pub left: usize,
 }
 
 /// Merges all uploads of the store, and removes files that were replaced `grace_s` seconds ago.
@@ -94,9 +98,9 @@ pub async fn compact_within(
     let listing = place.listing(INCOMING).await?;
     report.strange = listing.strange;
     for object in listing.objects {
-        // An object in no hour's folder is no upload and has no hour to be refused in.
-        match hour_of(object.location.as_ref()) {
-            Some(hour) => hours.entry(hour).or_default().push(object),
+        // What is no upload may be anybody's, and is not touched.
+        match UploadName::parse(object.location.as_ref()) {
+            Some(name) => hours.entry(name.hour()).or_default().push(object),
             None => report.strange.push(object.location.filename().unwrap_or_default().to_owned()),
         }
     }
@@ -104,14 +108,8 @@ pub async fn compact_within(
     for (hour, objects) in hours {
         merge_hour(place, hour, objects, limits, &mut report).await?;
     }
-    removal::remove_replaced(place, &touched, now_s() - grace_s).await?;
+    report.left += removal::remove_replaced(place, &touched, now_s() - grace_s).await?;
     Ok(report)
-}
-
-fn hour_of(path: &str) -> Option<FleetHour> {
-    let mut parts = path.split('/').rev().skip(1);
-    let hour = parts.next()?;
-    FleetHour::parse(parts.next()?, hour)
 }
 
 /// Merges the uploads of an hour, which are in the order of their names, one part after another.
@@ -134,10 +132,14 @@ async fn merge_hour(
         let part = &objects[..part(&group, &objects, limits.uploads)];
         let known = KnownRows::read(place, &before, &group).await?;
         let sorted = SortedUploads::read(place, part, &known, limits.row_bytes).await?;
+        // One that cannot be removed was refused by an earlier run as well.
+        let refused: Vec<RefusedUpload> =
+            sorted.refused.iter().filter(|it| !before.refused.contains(it)).cloned().collect();
+        let has_news = !refused.is_empty() && before.refused.len() < MOST_REFUSED;
         // An hour that only wrong clocks know of gets no state.
-        if sorted.merged > 0 || (before.generation > 0 && !sorted.refused.is_empty()) {
+        if sorted.merged > 0 || (before.generation > 0 && has_news) {
             let merge = HourMerge { place, before: &before, group: &group, limits };
-            if !merge.run(sorted.rows, &sorted.replaced, &sorted.refused).await? {
+            if !merge.run(sorted.rows, &sorted.replaced, &refused).await? {
                 tries += 1;
                 if tries == TRIES {
                     let message = format!("failed to merge {hour}: another compaction always won");
@@ -147,9 +149,10 @@ async fn merge_hour(
             }
             (tries, has_changed) = (0, true);
         }
-        let done: HashSet<&ObjectPath> = sorted.done.iter().collect();
+        let done: HashSet<&ObjectPath> = sorted.done.iter().chain(&sorted.closed).collect();
         objects.retain(|object| !done.contains(&object.location));
-        place.remove(sorted.done).await?;
+        report.closed += sorted.closed.len();
+        report.left += place.remove(sorted.done).await?;
         report.merged += sorted.merged;
         report.superseded += sorted.superseded;
         report.refused.extend(sorted.refused);

@@ -16,7 +16,8 @@ use std::collections::{BTreeMap, HashSet};
 /// The states of an hour with their commits, the oldest first.
 type HourStates = Vec<(u32, ObjectMeta)>;
 
-/// Removes files replaced before a time, of hours that were touched or have several states.
+/// Removes files replaced before a time, of hours that were touched or have several states; returns
+/// how many could not be removed.
 ///
 /// # Errors
 /// Fails if the store fails.
@@ -24,7 +25,8 @@ pub(super) async fn remove_replaced(
     place: &Place,
     touched: &HashSet<FleetHour>,
     before_s: i64,
-) -> Result<()> {
+) -> Result<usize> {
+    let mut left = 0;
     let mut hours: BTreeMap<FleetHour, HourStates> = BTreeMap::new();
     for object in place.list(COMMITS).await? {
         if let Some((hour, generation)) = parse_commit(object.location.as_ref()) {
@@ -34,10 +36,10 @@ pub(super) async fn remove_replaced(
     for (hour, mut states) in hours {
         states.sort_by_key(|state| state.0);
         if states.len() > 1 || touched.contains(&hour) {
-            remove_of_hour(place, hour, &states, before_s).await?;
+            left += remove_of_hour(place, hour, &states, before_s).await?;
         }
     }
-    Ok(())
+    Ok(left)
 }
 
 async fn remove_of_hour(
@@ -45,17 +47,17 @@ async fn remove_of_hour(
     hour: FleetHour,
     states: &HourStates,
     before_s: i64,
-) -> Result<()> {
+) -> Result<usize> {
     let is_old = |object: &ObjectMeta| object.last_modified.timestamp() <= before_s;
     // A state is over when the next one was there before that time.
     let over = (1..states.len()).filter(|next| is_old(&states[*next].1)).max().unwrap_or(0);
     let (over, live) = states.split_at(over);
-    let Some((newest, _)) = live.last() else { return Ok(()) };
+    let Some((newest, _)) = live.last() else { return Ok(0) };
     let mut counts: HashSet<ObjectPath> = HashSet::new();
     for (_, object) in live {
         // It is gone: another compaction removes it.
         let state = commit::read(place, hour, &object.location).await?;
-        let Some(HourCommit { files, .. }) = state else { return Ok(()) };
+        let Some(HourCommit { files, .. }) = state else { return Ok(0) };
         counts.extend(files.iter().map(|file| place.path(&file.path)));
     }
     let mut gone = Vec::new();

@@ -8,7 +8,7 @@ use crate::commit::{HourCommit, RefusedUpload};
 use crate::error::Result;
 use crate::host_group::HostGroup;
 use crate::layout::{UploadKind, UploadName};
-use crate::store::Place;
+use crate::store::{FoundObject, Place};
 use crate::tables::file::{self, RowOrigin};
 use crate::tables::rows::FleetRows;
 use crate::tables::{HOSTS, INCIDENTS};
@@ -76,6 +76,8 @@ pub(super) struct SortedUploads {
     pub refused: Vec<RefusedUpload>,
     /// The names of all of these.
     pub done: Vec<ObjectPath>,
+    /// Those that cannot be read, and stay.
+    pub closed: Vec<ObjectPath>,
 }
 
 impl SortedUploads {
@@ -127,6 +129,7 @@ impl SortedUploads {
         self.superseded += choice.superseded;
         self.refused.extend(choice.refused);
         self.done.extend(choice.done);
+        self.closed.extend(choice.closed);
         Ok(())
     }
 
@@ -155,6 +158,7 @@ struct UploadChoice {
     superseded: usize,
     refused: Vec<RefusedUpload>,
     done: Vec<ObjectPath>,
+    closed: Vec<ObjectPath>,
 }
 
 /// Chooses, of several uploads of one window, the valid one with the most minutes.
@@ -165,14 +169,19 @@ async fn first_valid(
     candidates.sort_by_key(|candidate| std::cmp::Reverse(candidate.name.kind));
     let mut choice = UploadChoice::default();
     for UploadCandidate { name, object } in candidates {
-        choice.done.push(object.location.clone());
         if choice.valid.is_some() {
             choice.superseded += 1;
+            choice.done.push(object.location.clone());
             continue;
         }
+        let found = place.find(&object.location, MOST_OBJECT_BYTES).await?;
+        if found == FoundObject::Closed {
+            choice.closed.push(object.location.clone());
+            continue;
+        }
+        choice.done.push(object.location.clone());
         // Gone: another compaction has merged it.
-        let bytes = place.read(&object.location, MOST_OBJECT_BYTES).await?;
-        let Some(bytes) = bytes else { continue };
+        let FoundObject::Content(bytes) = found else { continue };
         match Upload::decode(&name, &bytes) {
             Ok(upload) => {
                 let skew_s = object.last_modified.timestamp().saturating_sub(upload.sent_s);

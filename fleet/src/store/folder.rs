@@ -4,56 +4,68 @@
 //! What does not belong here: reading the objects.
 
 use super::Listing;
+use iowhy_fs::Folder;
 use object_store::ObjectMeta;
 use object_store::path::Path as ObjectPath;
+use std::ffi::OsStr;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
 /// The depth of folders at most: table, date, hour.
 const MOST_DEPTH: usize = 12;
 
-/// Lists all objects below a folder; nothing if it does not exist.
-pub(super) fn list(folder: &Path) -> io::Result<Listing> {
+/// Lists all objects below the folder `below` of a place, given by the names that lead there;
+/// nothing if it does not exist.
+pub(super) fn list(place: &Path, below: &[String]) -> io::Result<Listing> {
     let mut listing = Listing::default();
-    match std::fs::read_dir(folder) {
+    let open = || {
+        let place = Folder::open(place)?;
+        below.iter().try_fold(place, |folder, name| folder.folder(name))
+    };
+    match open().and_then(|folder| Ok((folder.names()?, folder))) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(listing),
         Err(error) => Err(error),
-        Ok(entries) => {
-            add(&mut listing, entries, 1);
+        Ok((names, folder)) => {
+            for name in names {
+                add(&mut listing, &folder, &name, 1);
+            }
             Ok(listing)
         }
     }
 }
 
-fn add(listing: &mut Listing, entries: std::fs::ReadDir, depth: usize) {
-    for entry in entries.flatten() {
-        let path = entry.path();
-        let strange = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into();
-        // It is gone since it was listed.
-        let Ok(metadata) = entry.metadata() else { continue };
-        if metadata.is_dir() {
-            match std::fs::read_dir(&path) {
-                Ok(entries) if depth < MOST_DEPTH => add(listing, entries, depth + 1),
-                Err(error) if error.kind() == ErrorKind::NotFound => (),
-                _ => listing.strange.push(strange(&path)),
+/// Adds the object `name` of a folder, or the objects below it.
+fn add(listing: &mut Listing, folder: &Folder, name: &OsStr, depth: usize) {
+    let strange = || name.to_string_lossy().into_owned();
+    // It is gone since it was listed.
+    let Ok(metadata) = folder.metadata(name) else { return };
+    if metadata.is_dir() {
+        let inner = folder.folder(name).and_then(|inner| Ok((inner.names()?, inner)));
+        match inner {
+            Ok((names, inner)) if depth < MOST_DEPTH => {
+                for name in names {
+                    add(listing, &inner, &name, depth + 1);
+                }
             }
-            continue;
+            Err(error) if error.kind() == ErrorKind::NotFound => (),
+            _ => listing.strange.push(strange()),
         }
-        let name = entry.file_name();
-        // An object that is being written.
-        if metadata.is_file() && name.to_string_lossy().contains('#') {
-            continue;
+        return;
+    }
+    // An object that is being written.
+    if metadata.is_file() && name.to_string_lossy().contains('#') {
+        return;
+    }
+    let path = folder.path().join(name);
+    let location = name.to_str().and_then(|_| ObjectPath::from_absolute_path(&path).ok());
+    let modified = metadata.modified().ok();
+    match (location, modified) {
+        (Some(location), Some(modified)) if metadata.is_file() => {
+            let (last_modified, size) = (modified.into(), metadata.len());
+            let meta = ObjectMeta { location, last_modified, size, e_tag: None, version: None };
+            listing.objects.push(meta);
         }
-        let location = name.to_str().and_then(|_| ObjectPath::from_absolute_path(&path).ok());
-        let modified = metadata.modified().ok();
-        match (location, modified) {
-            (Some(location), Some(modified)) if metadata.is_file() => {
-                let (last_modified, size) = (modified.into(), metadata.len());
-                let meta = ObjectMeta { location, last_modified, size, e_tag: None, version: None };
-                listing.objects.push(meta);
-            }
-            _ => listing.strange.push(strange(&path)),
-        }
+        _ => listing.strange.push(strange()),
     }
 }
 
@@ -70,11 +82,11 @@ mod tests {
             std::fs::write(below.join(name), "x").unwrap();
         }
         std::os::unix::fs::symlink(folder.path(), below.join("loop")).unwrap();
-        let listing = list(folder.path()).unwrap();
+        let listing = list(folder.path(), &[]).unwrap();
         let names: Vec<&str> =
             listing.objects.iter().filter_map(|object| object.location.filename()).collect();
         assert_eq!((names.len(), listing.strange.len()), (2, 2), "{listing:?}");
         assert!(names.contains(&"a.json") && names.contains(&"d.json"));
-        assert!(list(&folder.path().join("nothing")).unwrap().objects.is_empty());
+        assert!(list(folder.path(), &["nothing".to_owned()]).unwrap().objects.is_empty());
     }
 }

@@ -7,11 +7,13 @@
 //! |---|---|
 //! | here | opening a place, reading and writing whole objects |
 //! | [`counted`] | counts objects and bytes, and opens one place only where that is asked for |
+//! | `directory` | a directory as a store, in which no link is followed |
 //! | `folder` | lists directories |
 //!
 //! What does not belong here: names of objects.
 
 pub mod counted;
+mod directory;
 mod folder;
 
 use crate::error::{FleetContext, FleetError, Result, chain};
@@ -21,11 +23,11 @@ use counted::{CountedStore, ReadCounts};
 use datafusion::error::DataFusionError;
 #[cfg(feature = "query")]
 use datafusion::execution::object_store::ObjectStoreRegistry;
+use directory::{DirectoryStore, PlaceFolders};
 use futures::{StreamExt, TryStreamExt};
 use object_store::aws::AmazonS3Builder;
 use object_store::azure::MicrosoftAzureBuilder;
 use object_store::gcp::GoogleCloudStorageBuilder;
-use object_store::local::LocalFileSystem;
 use object_store::path::Path as ObjectPath;
 use object_store::{
     ClientOptions, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload,
@@ -115,15 +117,14 @@ impl StoreOptions {
         retry
     }
 
-    /// The store of a URL: `s3://`, `gs://`, `az://` or `file://`.
+    /// The bucket of a URL: `s3://`, `gs://` or `az://`.
     ///
     /// # Errors
     /// Fails if the scheme is not known, or settings are missing.
-    pub fn open(&self, url: &Url) -> Result<Arc<dyn ObjectStore>> {
+    fn open(&self, url: &Url) -> Result<Arc<dyn ObjectStore>> {
         let bucket = url.host_str().unwrap_or_default();
         let what = || format!("open {}", url.as_str());
         let store: Arc<dyn ObjectStore> = match url.scheme() {
-            "file" => Arc::new(LocalFileSystem::new()),
             "s3" => {
                 let mut builder = AmazonS3Builder::from_env().with_bucket_name(bucket);
                 for (key, value) in self.settings.iter() {
@@ -172,6 +173,8 @@ pub struct FleetStores {
     options: StoreOptions,
     counts: Arc<ReadCounts>,
     open: Mutex<HashMap<String, Arc<dyn ObjectStore>>>,
+    /// The places that are directories.
+    folders: PlaceFolders,
     /// The one place that may be opened: its store and the prefix of all names.
     only: Option<(String, ObjectPath)>,
 }
@@ -184,7 +187,8 @@ fn store_key(url: &Url) -> String {
 impl FleetStores {
     /// Makes stores of which none is open yet.
     pub fn new(options: StoreOptions) -> FleetStores {
-        FleetStores { options, counts: Arc::default(), open: Mutex::default(), only: None }
+        let (counts, open, folders) = (Arc::default(), Mutex::default(), PlaceFolders::default());
+        FleetStores { options, counts, open, folders, only: None }
     }
 
     /// Restricts them to one place; a URL of any other is refused.
@@ -192,8 +196,17 @@ impl FleetStores {
     /// # Errors
     /// Fails if the text is no place.
     pub fn only(self, text: &str) -> Result<FleetStores> {
-        let (url, prefix) = place_url(text)?;
+        let (url, prefix) = self.known(text)?;
         Ok(FleetStores { only: Some((store_key(&url), prefix)), ..self })
+    }
+
+    /// Returns the URL of a place and the prefix of all its names, and remembers a directory.
+    fn known(&self, text: &str) -> Result<(Url, ObjectPath)> {
+        let (url, prefix) = place_url(text)?;
+        if url.scheme() == "file" {
+            self.folders.add(&prefix);
+        }
+        Ok((url, prefix))
     }
 
     /// Returns the counts of reads from all stores.
@@ -218,7 +231,11 @@ impl FleetStores {
         if let Some(store) = open.get(&key) {
             return Ok(Arc::clone(store));
         }
-        let store = CountedStore::new(self.options.open(url)?, Arc::clone(&self.counts), within);
+        let store = match url.scheme() {
+            "file" => Arc::new(DirectoryStore::new(self.folders.clone())),
+            _ => self.options.open(url)?,
+        };
+        let store = CountedStore::new(store, Arc::clone(&self.counts), within);
         let store: Arc<dyn ObjectStore> = Arc::new(store);
         open.insert(key, Arc::clone(&store));
         Ok(store)
@@ -229,7 +246,7 @@ impl FleetStores {
     /// # Errors
     /// Fails if the text is no place, or it cannot be opened.
     pub fn place(&self, text: &str) -> Result<Place> {
-        let (url, prefix) = place_url(text)?;
+        let (url, prefix) = self.known(text)?;
         let mut root = url.clone();
         root.set_path("");
         Ok(Place { store: self.get(&url)?, prefix, root })
@@ -280,6 +297,17 @@ pub struct Listing {
     pub strange: Vec<String>,
 }
 
+/// An object that somebody else wrote.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FoundObject {
+    /// Its content.
+    Content(Bytes),
+    /// It is gone, or has grown beyond what may be read.
+    Gone,
+    /// It cannot be read.
+    Closed,
+}
+
 /// The place of a fleet's objects: a store, and the prefix of all names.
 #[derive(Clone, Debug)]
 pub struct Place {
@@ -300,9 +328,7 @@ impl Place {
 
     /// The directory that the place is, if it is one.
     fn folder(&self) -> Option<PathBuf> {
-        let is_folder = self.root.scheme() == "file";
-        let path = LocalFileSystem::new().path_to_filesystem(&self.prefix).ok();
-        path.filter(|_| is_folder)
+        (self.root.scheme() == "file").then(|| directory::path_of(&self.prefix))
     }
 
     /// Checks that the place exists: a directory that does not exist is most likely a mistake.
@@ -336,8 +362,10 @@ impl Place {
         let mut listing = match self.folder() {
             // One bad name would end the library's list of a directory.
             Some(folder) => {
-                let folder = folder.join(name);
-                let listed = tokio::task::spawn_blocking(move || folder::list(&folder)).await;
+                let parts = name.split('/').filter(|part| !part.is_empty());
+                let below: Vec<String> = parts.map(str::to_owned).collect();
+                let list = move || folder::list(&folder, &below);
+                let listed = tokio::task::spawn_blocking(list).await;
                 listed.context(|| format!("list {name}"))?.context(|| format!("list {name}"))?
             }
             None => {
@@ -355,15 +383,38 @@ impl Place {
     /// # Errors
     /// Fails if it cannot be read.
     pub async fn read(&self, path: &ObjectPath, most: u64) -> Result<Option<Bytes>> {
-        let failed = |error| store_error(&format!("read {path}"), &error);
+        let content = self.content(path, most).await;
+        content.map_err(|error| store_error(&format!("read {path}"), &error))
+    }
+
+    /// The content of an object that somebody else wrote, who may have closed it to others.
+    ///
+    /// # Errors
+    /// Fails if the store fails.
+    pub async fn find(&self, path: &ObjectPath, most: u64) -> Result<FoundObject> {
+        match self.content(path, most).await {
+            Ok(Some(bytes)) => Ok(FoundObject::Content(bytes)),
+            Ok(None) => Ok(FoundObject::Gone),
+            Err(error) if self.is_of_one_object(&error) => Ok(FoundObject::Closed),
+            Err(error) => Err(store_error(&format!("read {path}"), &error)),
+        }
+    }
+
+    async fn content(&self, path: &ObjectPath, most: u64) -> object_store::Result<Option<Bytes>> {
         let answer = match self.store.get(path).await {
             Err(object_store::Error::NotFound { .. }) => return Ok(None),
-            answer => answer.map_err(failed)?,
+            answer => answer?,
         };
         match answer.meta.size <= most {
-            true => Ok(Some(answer.bytes().await.map_err(failed)?)),
+            true => Ok(Some(answer.bytes().await?)),
             false => Ok(None),
         }
+    }
+
+    /// Returns whether an error says nothing of other objects: whoever may write into a directory
+    /// may close, cut and replace what is there at any moment.
+    fn is_of_one_object(&self, error: &object_store::Error) -> bool {
+        matches!(error, object_store::Error::PermissionDenied { .. }) || self.folder().is_some()
     }
 
     /// Writes an object whole, over one of the same name.
@@ -389,20 +440,23 @@ impl Place {
         }
     }
 
-    /// Removes objects; one that is not there is removed already.
+    /// Removes objects, and returns how many of them somebody does not let go; one that is not
+    /// there is removed already.
     ///
     /// # Errors
-    /// Fails if one cannot be removed.
-    pub async fn remove(&self, paths: Vec<ObjectPath>) -> Result<()> {
+    /// Fails if the store fails.
+    pub async fn remove(&self, paths: Vec<ObjectPath>) -> Result<usize> {
         let paths = futures::stream::iter(paths.into_iter().map(Ok)).boxed();
         let mut removed = self.store.delete_stream(paths);
+        let mut left = 0;
         while let Some(result) = removed.next().await {
             match result {
                 Ok(_) | Err(object_store::Error::NotFound { .. }) => (),
+                Err(error) if self.is_of_one_object(&error) => left += 1,
                 Err(error) => return Err(store_error("remove what is merged", &error)),
             }
         }
-        Ok(())
+        Ok(left)
     }
 }
 
@@ -412,6 +466,8 @@ pub fn store_error(action: &str, error: &object_store::Error) -> FleetError {
     let cause = chain(error);
     let failure = FleetError::new(format!("failed to {action}: {cause}"));
     match error {
+        // A directory asks for no credentials.
+        E::PermissionDenied { source, .. } if source.is::<std::io::Error>() => failure,
         E::PermissionDenied { .. } | E::Unauthenticated { .. } => failure
             .hint("credentials come from the environment (AWS_ACCESS_KEY_ID …) or --credentials"),
         E::InvalidPath { .. } | E::NotSupported { .. } | E::NotImplemented { .. } => failure,
