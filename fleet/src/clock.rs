@@ -15,8 +15,9 @@ pub const WINDOW_S: i64 = 600;
 pub const HOUR_S: i64 = 3600;
 /// The first time that a window may have: 2020-01-01. A clock before it was never set.
 pub const EARLIEST_S: i64 = 1_577_836_800;
-/// Seconds ahead of the store's clock beyond which a window is refused.
-pub const MOST_AHEAD_S: i64 = HOUR_S;
+/// Seconds ahead of the store's clock beyond which a window is refused: less than what makes a host
+/// silent, or one with a wrong clock would make all others so.
+pub const MOST_AHEAD_S: i64 = HOUR_S / 2;
 
 /// An hour in UTC, as partitions are named.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

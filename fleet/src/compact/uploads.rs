@@ -3,7 +3,7 @@
 //! What does not belong here: files.
 
 use super::bytes_of;
-use crate::clock::{EARLIEST_S, MOST_AHEAD_S, WINDOW_S};
+use crate::clock::{EARLIEST_S, MOST_AHEAD_S, WINDOW_S, now_s};
 use crate::commit::{HourCommit, RefusedUpload};
 use crate::error::Result;
 use crate::host_group::HostGroup;
@@ -184,13 +184,19 @@ async fn first_valid(
         let FoundObject::Content(bytes) = found else { continue };
         match Upload::decode(&name, &bytes) {
             Ok(upload) => {
-                let skew_s = object.last_modified.timestamp().saturating_sub(upload.sent_s);
+                let skew_s = arrived_s(object).saturating_sub(upload.sent_s);
                 choice.valid = Some((upload, skew_s));
             }
             Err(reason) => choice.refused.push(refused(object, reason)),
         }
     }
     Ok(choice)
+}
+
+/// The time at which an object arrived, seconds since 1970. In a directory, who sends it decides
+/// which time it has, even one that is still to come.
+fn arrived_s(object: &ObjectMeta) -> i64 {
+    object.last_modified.timestamp().min(now_s())
 }
 
 /// Returns the name of an upload that is worth reading, or the reason for its refusal.
@@ -200,7 +206,7 @@ fn acceptable(object: &ObjectMeta) -> std::result::Result<UploadName, &'static s
         return Err("is too large");
     }
     let ends_s = name.window_s.saturating_add(WINDOW_S);
-    if ends_s > object.last_modified.timestamp().saturating_add(MOST_AHEAD_S) {
+    if ends_s > arrived_s(object).saturating_add(MOST_AHEAD_S) {
         return Err("is from the future: the host's clock is wrong");
     }
     match name.window_s < EARLIEST_S {

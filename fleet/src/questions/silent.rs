@@ -3,7 +3,7 @@
 //! What does not belong here: hosts that never sent anything, which nothing here knows.
 
 use super::cells::{NamedColumns, text_at};
-use crate::clock::HOUR_S;
+use crate::clock::{HOUR_S, MOST_AHEAD_S, WINDOW_S, now_s};
 use crate::engine::FleetEngine;
 use crate::error::Result;
 use crate::output::{AnswerCell, AnswerSection, number_column, text_column};
@@ -12,6 +12,9 @@ use datafusion::arrow::datatypes::TimestampMillisecondType;
 
 /// A host that is not heard of for so long is silent, seconds: six windows.
 pub const SILENT_AFTER_S: i64 = HOUR_S;
+
+// The newest window of a host with a wrong clock, and that of one that sends in time.
+const _: () = assert!(SILENT_AFTER_S > MOST_AHEAD_S + 2 * WINDOW_S);
 
 /// A host that has fallen silent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +34,7 @@ pub struct SilentHost {
 pub struct Attendance {
     /// Hosts.
     pub hosts: usize,
-    /// The beginning of the last ten minutes of any host, seconds since 1970.
+    /// The beginning of the last ten minutes of any host, seconds since 1970; not later than now.
     pub last_s: i64,
     /// Requests that have no record.
     pub lost_requests: u64,
@@ -55,7 +58,7 @@ pub async fn attendance(engine: &FleetEngine, after_s: i64) -> Result<Attendance
     let last = last.and_then(|column| column.as_primitive_opt::<TimestampMillisecondType>());
     let Some(last) = last else { return Ok(Attendance::default()) };
     let mut found = Attendance { hosts: last.len(), ..Attendance::default() };
-    found.last_s = last.iter().flatten().max().unwrap_or(0).div_euclid(1000);
+    found.last_s = last.iter().flatten().max().unwrap_or(0).div_euclid(1000).min(now_s());
     found.lost_requests = lost.iter().flatten().map(|count| count.max(0) as u64).sum();
     for row in 0..last.len() {
         let last_s = last.value(row).div_euclid(1000);

@@ -271,9 +271,22 @@ async fn two_compactions_at_once_merge_once() {
 struct MortalStore {
     inner: Arc<dyn ObjectStore>,
     left: AtomicI64,
+    /// Objects with this in their names can be neither read nor removed, or only not removed.
+    closed: &'static str,
+    kept: &'static str,
+}
+
+fn denied(location: &ObjectPath) -> object_store::Error {
+    let source = "somebody else's".into();
+    object_store::Error::PermissionDenied { path: location.to_string(), source }
 }
 
 impl MortalStore {
+    fn new(inner: &Arc<dyn ObjectStore>, left: i64) -> MortalStore {
+        let (inner, left) = (Arc::clone(inner), AtomicI64::new(left));
+        MortalStore { inner, left, closed: "\0", kept: "\0" }
+    }
+
     fn live(&self) -> object_store::Result<()> {
         match self.left.fetch_sub(1, Ordering::SeqCst) > 0 {
             true => Ok(()),
@@ -314,7 +327,10 @@ impl ObjectStore for MortalStore {
         location: &ObjectPath,
         options: GetOptions,
     ) -> object_store::Result<GetResult> {
-        self.inner.get_opts(location, options).await
+        match location.as_ref().contains(self.closed) {
+            true => Err(denied(location)),
+            false => self.inner.get_opts(location, options).await,
+        }
     }
 
     fn delete_stream(
@@ -323,6 +339,11 @@ impl ObjectStore for MortalStore {
     ) -> BoxStream<'static, object_store::Result<ObjectPath>> {
         // Each removal is a change of its own.
         let alive = self.left.fetch_sub(1, Ordering::SeqCst).max(0) as usize;
+        let kept = [self.closed, self.kept];
+        let locations = locations.map(move |location| match location {
+            Ok(it) if kept.iter().any(|word| it.as_ref().contains(word)) => Err(denied(&it)),
+            location => location,
+        });
         let allowed = self.inner.delete_stream(locations.take(alive.min(3)).boxed());
         match alive > 3 {
             true => allowed,
@@ -376,8 +397,7 @@ async fn compaction_can_be_killed_anywhere() {
             send(&test.place, &window(10, A, DAY_S)).await;
             send(&test.place, &window(7, B, DAY_S + 600)).await;
             let after = (2, 17);
-            let inner = Arc::clone(&test.place.store);
-            let store = Arc::new(MortalStore { inner, left: AtomicI64::new(changes) });
+            let store = Arc::new(MortalStore::new(&test.place.store, changes));
             let mortal = Place { store, ..test.place.clone() };
             finished += u32::from(compact_within(&mortal, 0, limits).await.is_ok());
             let minutes = "SELECT SUM(minutes) FROM hosts";
@@ -397,6 +417,99 @@ async fn compaction_can_be_killed_anywhere() {
             assert_eq!(test.place.list("commits").await.unwrap().len(), 1);
         }
         assert!((1..changes.end as u32).contains(&finished), "{finished} runs were not killed");
+    }
+}
+
+/// An upload that cannot be read, one that cannot be removed, and one that is refused and cannot be
+/// removed: the others are merged, and the next run has nothing new to say.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_read_or_removed_stops_nobody() {
+    const CLOSED: &str = "cccccccccccccccc";
+    const KEPT: &str = "eeeeeeeeeeeeeeee";
+    let test = directory();
+    send(&test.place, &window(10, "0123456789abcdef", DAY_S)).await;
+    send(&test.place, &window(10, CLOSED, DAY_S)).await;
+    send(&test.place, &window(10, KEPT, DAY_S)).await;
+    let refused = test.place.path(&window(10, KEPT, DAY_S + 600).name().path());
+    test.place.write(&refused, "no upload".into()).await.unwrap();
+    let store = MortalStore::new(&test.place.store, i64::MAX);
+    let place = Place {
+        store: Arc::new(MortalStore { closed: CLOSED, kept: KEPT, ..store }),
+        ..test.place.clone()
+    };
+    let report = compact(&place, GRACE_S).await.unwrap();
+    assert_eq!((report.merged, report.closed, report.left), (2, 1, 2), "{report:?}");
+    assert_eq!((report.refused.len(), test.number(ROWS).await), (1, 2));
+    let state = async || commit::of_hour(&place, FleetHour::from_seconds(DAY_S)).await.unwrap();
+    let before = state().await.unwrap();
+    let report = compact(&place, GRACE_S).await.unwrap();
+    assert_eq!((report.merged, report.closed, report.left), (0, 1, 2), "{report:?}");
+    assert_eq!(state().await.unwrap(), before);
+    // It is merged once it can be read.
+    assert_eq!(compact(&test.place, GRACE_S).await.unwrap().merged, 1);
+    assert_eq!(test.number(ROWS).await, 3);
+}
+
+/// What is no upload may be anybody's: an hour's folder may have been replaced by a link.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_upload_is_not_removed() {
+    let test = directory();
+    send(&test.place, &window(10, "0123456789abcdef", DAY_S)).await;
+    let other = test.folder.path().join("table=incoming/date=2025-11-24/hour=00/shadow");
+    std::fs::write(&other, "precious").unwrap();
+    let report = compact(&test.place, GRACE_S).await.unwrap();
+    assert_eq!((report.merged, report.strange), (1, vec!["shadow".to_owned()]));
+    assert_eq!(std::fs::read_to_string(other).unwrap(), "precious");
+}
+
+/// A host whose clock is wrong by anything that is accepted, and one that says when its upload
+/// arrived, make no other host silent.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clock_that_is_ahead_silences_nobody() {
+    const HONEST: &str = "0123456789abcdef";
+    let now_s = iowhy_fleet::clock::now_s().div_euclid(600) * 600;
+    let test = directory();
+    send(&test.place, &window(10, HONEST, now_s - 1200)).await;
+    for step in 0..10 {
+        send(&test.place, &window(10, &format!("{:016x}", step + 1), now_s + step * 600)).await;
+    }
+    let future = window(10, "eeeeeeeeeeeeeeee", 4_070_908_800);
+    send(&test.place, &future).await;
+    let file = test.folder.path().join(future.name().path());
+    let then = std::time::UNIX_EPOCH + std::time::Duration::from_secs(4_070_909_500);
+    std::fs::File::options().write(true).open(file).unwrap().set_modified(then).unwrap();
+    let report = compact(&test.place, GRACE_S).await.unwrap();
+    assert!(report.merged > 2, "{report:?}");
+    assert_eq!(report.merged + report.refused.len(), 12, "{report:?}");
+    assert_eq!(test.number("SELECT COUNT(*) FROM hosts WHERE host_id LIKE 'e%'").await, 0);
+    use iowhy_fleet::questions::silent::{SILENT_AFTER_S, attendance};
+    let found = attendance(&test.engine(None).await, SILENT_AFTER_S).await.unwrap();
+    assert_eq!(found.silent, []);
+    assert!(found.last_s <= iowhy_fleet::clock::now_s());
+}
+
+/// Tables name hosts, drives and processes: they are for their owner.
+#[test]
+fn tables_and_pages_are_not_for_everybody() {
+    use std::os::unix::fs::PermissionsExt;
+    let test = directory();
+    let page = test.folder.path().join("fleet.html");
+    let (at, store) = (test.folder.path().join("store"), test.folder.path().join("store"));
+    let begin = ["--hosts", "3", "--length", "1h", "--begin", "2025-11-24"];
+    says(program().arg("simulate").args(begin).arg("--at").arg(&at));
+    says(program().arg("report").arg("--html").arg(&page).arg("--at").arg(&at));
+    let mut folders = vec![store];
+    let mut modes = vec![(page.clone(), std::fs::metadata(&page).unwrap().permissions().mode())];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let (path, about) = entry.map(|it| (it.path(), it.metadata().unwrap())).unwrap();
+            modes.push((path.clone(), about.permissions().mode()));
+            folders.extend(about.is_dir().then_some(path));
+        }
+    }
+    assert!(modes.len() > 10, "{modes:?}");
+    for (path, mode) in modes {
+        assert_eq!(mode & 0o077, 0, "{}: {mode:o}", path.display());
     }
 }
 
