@@ -169,10 +169,15 @@ impl SampleWindows {
                 if index > 0 {
                     self.key.push('-');
                 }
-                self.key.push_str(match part {
+                let text = match part {
                     Ok(column) => cell(*column).unwrap_or(""),
                     Err(text) => text,
-                });
+                };
+                // Each row may name the same long text.
+                if text.len() > MOST_NAME {
+                    return None;
+                }
+                self.key.push_str(text);
             }
             self.key.push('\n');
         }

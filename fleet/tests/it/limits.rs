@@ -1,6 +1,13 @@
 //! Limits hold for any query, and a mistake in a command line is no success.
 
 use crate::support::{directory, plan, program};
+use datafusion::arrow::array::RecordBatch;
+use datafusion::parquet::arrow::ArrowWriter;
+use datafusion::parquet::arrow::arrow_writer::ArrowWriterOptions;
+use datafusion::parquet::basic::{Compression, ZstdLevel};
+use datafusion::parquet::file::properties::{EnabledStatistics, WriterProperties};
+use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Returns the exit code and the output of a command that must end within a time.
@@ -74,4 +81,60 @@ async fn an_alert_is_given_once() {
     let (code, text) = ends(&args, Duration::from_secs(60));
     assert!(code == Some(0) && text.contains("0 new since the last time"), "{code:?} {text}");
     assert_eq!(std::fs::read_to_string(metrics).unwrap(), written);
+}
+
+/// Writes a Parquet file of two kilobytes whose every row names a text of 65,000 bytes in eight
+/// columns.
+fn packed(path: &Path) {
+    use datafusion::arrow::array::{ArrayRef, DictionaryArray, Int64Array, StringArray};
+    let rows = 8192;
+    let text: ArrayRef = Arc::new(StringArray::from(vec!["A".repeat(65_000)]));
+    let keys = datafusion::arrow::array::Int32Array::from(vec![0; rows]);
+    let packed: ArrayRef = Arc::new(DictionaryArray::new(keys, text));
+    let number = |value: i64| Arc::new(Int64Array::from(vec![value; rows])) as ArrayRef;
+    let numbers = [("time", 1_763_942_415), ("requests", 10), ("latency_ms", 1)];
+    let texts = ["host", "device", "model", "firmware", "serial", "rack", "kernel", "operation"];
+    let columns = numbers.map(|(name, value)| (name, number(value)));
+    let columns = columns.into_iter().chain(texts.map(|name| (name, Arc::clone(&packed))));
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    let zstd = Compression::ZSTD(ZstdLevel::try_new(3).unwrap());
+    let properties = WriterProperties::builder().set_compression(zstd);
+    let properties = properties.set_statistics_enabled(EnabledStatistics::None).build();
+    let options = ArrowWriterOptions::new().with_properties(properties);
+    let options = options.with_skip_arrow_metadata(true);
+    let file = std::fs::File::create(path).unwrap();
+    let mut writer = ArrowWriter::try_new_with_options(file, batch.schema(), options).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+    assert!(std::fs::metadata(path).unwrap().len() < 20_000);
+}
+
+#[test]
+fn a_file_of_some_kilobytes_takes_little_memory_to_import() {
+    let test = directory();
+    let bomb = test.folder.path().join("bomb.parquet");
+    packed(&bomb);
+    let mut command = std::process::Command::new("sh");
+    command.args([
+        "-c",
+        "ulimit -v 1500000; exec \"$@\"",
+        "sh",
+        program().get_program().to_str().unwrap(),
+    ]);
+    let at = test.folder.path().join("store");
+    let output = command.arg("import").arg(&bomb).arg("--at").arg(at).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    // No name is as long as these.
+    assert!(output.status.code() == Some(1) && said.contains("no sample"), "{said}");
+}
+
+#[test]
+fn names_of_files_move_no_cursor() {
+    let test = directory();
+    let name = test.folder.path().join("a\x1b[31mRED\u{9b}.csv");
+    std::fs::write(&name, "x\n1\n").unwrap();
+    let at = test.folder.path().join("store");
+    let output = program().arg("import").arg(&name).arg("--at").arg(at).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("RED") && !said.contains(['\x1b', '\u{9b}']), "{said:?}");
 }
