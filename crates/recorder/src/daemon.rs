@@ -140,7 +140,7 @@ pub struct Daemon<'a> {
     minute_pressure: PressureTotals,
     lost_before: u64,
     /// Held as long as the daemon runs.
-    _lock: std::fs::File,
+    _locks: [std::fs::File; 2],
     /// The interval within which systemd expects a notification.
     watchdog: Option<Duration>,
     ping_ns: u64,

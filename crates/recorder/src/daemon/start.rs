@@ -50,7 +50,7 @@ pub(super) fn daemon<'a>(
         disk::make_closed(directory)
             .map_err(|error| RecorderError::file("make", directory, error))?;
     }
-    let lock = lock(&config.runtime.join("lock"))?;
+    let locks = locks(config)?;
     let ring_bytes = ring_bytes(config, log)?;
     let ring_path = config.runtime.join("ring");
     let limits = RingLimits { keep_ns: config.keep.ns(), bytes: ring_bytes };
@@ -97,7 +97,7 @@ pub(super) fn daemon<'a>(
         minute_cost_ns: own::cpu_ns(),
         minute_pressure: PressureTotals::default(),
         lost_before: 0,
-        _lock: lock,
+        _locks: locks,
         watchdog: sd_notify::watchdog_enabled(),
         ping_ns: 0,
     })
@@ -105,6 +105,13 @@ pub(super) fn daemon<'a>(
 
 fn no_thread(source: std::io::Error) -> RecorderError {
     RecorderError::System { what: "start a thread", source }
+}
+
+/// Takes the locks of both directories: daemons that share either would remove each other's files,
+/// and give two incidents one number.
+fn locks(config: &RecorderConfig) -> Result<[File; 2], RecorderError> {
+    // Of two names, since both may be the same directory.
+    Ok([lock(&config.runtime.join("lock"))?, lock(&config.state.join("daemon.lock"))?])
 }
 
 /// Takes the lock that only one daemon holds; the kernel releases it however the daemon ends.
@@ -222,6 +229,31 @@ mod tests {
         let (mut policy, newest) = policy(&config);
         assert_eq!(newest, 7);
         policy.decide(&trigger, system::now_ns())
+    }
+
+    #[test]
+    fn daemons_share_neither_directory() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = |runtime: &str, state: &str| {
+            let of = |name: &str| folder.path().join(name);
+            let config = RecorderConfig {
+                runtime: of(runtime),
+                state: of(state),
+                ..RecorderConfig::default()
+            };
+            for directory in [&config.runtime, &config.state] {
+                disk::make_closed(directory).unwrap();
+            }
+            config
+        };
+        let first = locks(&config("run-1", "state-1")).unwrap();
+        for (runtime, state) in [("run-2", "state-1"), ("run-1", "state-2")] {
+            let refused = locks(&config(runtime, state));
+            assert!(matches!(refused, Err(RecorderError::Locked { .. })), "{runtime} {state}");
+        }
+        assert!(locks(&config("both", "both")).is_ok());
+        drop(first);
+        assert!(locks(&config("run-2", "state-1")).is_ok());
     }
 
     #[test]
