@@ -55,7 +55,7 @@ fn main() -> ExitCode {
         let served = reader::serve(std::io::stdin().lock(), std::io::stdout());
         return served.map_or(ExitCode::from(failure::FAILED), |()| ExitCode::SUCCESS);
     }
-    if let Some(cause) = commands::probe::bound::become_program() {
+    if let Some(cause) = iowhy_fs::bound::become_program() {
         output::note(&format!("iowhy: failed to start a program: {cause}"));
         return ExitCode::from(failure::FAILED);
     }

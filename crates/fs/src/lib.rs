@@ -17,6 +17,7 @@
 //!   device.
 //! - Programs that root starts are those of the system, not of the caller's search path
 //!   ([`programs`]).
+//! - A program that root starts ends with root's iowhy, however that ends ([`bound`]).
 //! - A program with capabilities instead of root opens what its user names with that user's own
 //!   rights ([`rights`]).
 //! - A thread that watches gives up writing, and one that writes may do so only where it was told
@@ -26,6 +27,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bound;
 pub mod confined;
 pub mod folder;
 pub mod programs;

@@ -1,7 +1,6 @@
 //! `iowhy probe`: a short, bounded benchmark of a device or a file with fio, instead of dd. It only
 //! reads; with `--write` it writes to a file that it creates itself, in a directory of its own.
 
-pub mod bound;
 pub mod limits;
 
 use crate::args::probe::ProbeArgs;
@@ -398,7 +397,7 @@ fn failed(target: &Target, cause: &str, hint: Option<String>) -> Failure {
 }
 
 fn fio(program: &Path, part: &ProbePart, target: &Target, args: &ProbeArgs) -> Command {
-    let mut command = bound::command(program);
+    let mut command = iowhy_fs::bound::command(program);
     command.args(["--name=iowhy-probe", "--output-format=json", "--time_based"]);
     match part.synced {
         true => command.args(["--ioengine=psync", "--fdatasync=1"]),

@@ -357,7 +357,9 @@ impl Prepared {
         }
     }
 
-    fn spawn(&self, mut command: Command, name: &str) -> Result<(Child, PathBuf)> {
+    /// Starts a program of the load, which ends with this process even if that is killed.
+    fn spawn(&self, command: Command, name: &str) -> Result<(Child, PathBuf)> {
+        let mut command = iowhy_fs::bound::asked_to_end(&command);
         let log = self.undo.folder().join(format!("{name}.log"));
         let file = self.undo.log_file(&format!("{name}.log"))?;
         let both = file.try_clone().context(|| format!("write {}", log.display()))?;
