@@ -9,7 +9,9 @@
 //! ```
 //!
 //! The directory is opened without following links, and refused unless it belongs to this user and
-//! nobody else may enter it; what is in it can then be changed by nobody else.
+//! nobody else may enter it; what is in it can then be changed by nobody else. Where somebody else
+//! has taken its name, it has another one, `iowhy-watch-0.` and a random number, and is found by
+//! its owner.
 //!
 //! What does not belong here: how a watch is encoded (see [`iowhy_core::recording`]).
 
@@ -64,17 +66,48 @@ impl WatchFolder {
     /// Opens the one below `base`; makes it first if `makes`.
     fn open(base: &Path, makes: bool) -> io::Result<WatchFolder> {
         let user = rustix::process::geteuid();
-        let name = format!("iowhy-watch-{}", user.as_raw());
+        let plain = format!("iowhy-watch-{}", user.as_raw());
         let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let base_descriptor = rustix::fs::open(base, flags, Mode::empty())?;
+        let descriptor = rustix::fs::open(base, flags, Mode::empty())?;
+        let taken = match WatchFolder::open_named(base, &descriptor, &plain, makes) {
+            Err(cause) if cause.kind() != io::ErrorKind::NotFound => cause,
+            opened => return opened,
+        };
+        // Somebody else's name is no name of ours; who made the directory says whose it is.
+        let random = format!("{plain}.");
+        let mut entries = rustix::fs::Dir::read_from(&descriptor)?;
+        let own = entries.by_ref().flatten().find_map(|entry| {
+            let name = entry.file_name().to_str().ok()?.strip_prefix(&random)?.to_owned();
+            WatchFolder::open_named(base, &descriptor, &format!("{random}{name}"), false).ok()
+        });
+        match own {
+            Some(own) => Ok(own),
+            None if makes => {
+                let mut number = [0; 8];
+                rustix::rand::getrandom(&mut number, rustix::rand::GetRandomFlags::empty())?;
+                let name = format!("{random}{:016x}", u64::from_ne_bytes(number));
+                WatchFolder::open_named(base, &descriptor, &name, true)
+            }
+            None => Err(taken),
+        }
+    }
+
+    /// Opens the directory `name` below `base`, if it is this user's alone.
+    fn open_named(
+        base: &Path,
+        base_descriptor: &OwnedFd,
+        name: &str,
+        makes: bool,
+    ) -> io::Result<WatchFolder> {
+        let user = rustix::process::geteuid();
         if makes {
-            match rustix::fs::mkdirat(&base_descriptor, &name, Mode::RWXU) {
+            match rustix::fs::mkdirat(base_descriptor, name, Mode::RWXU) {
                 Ok(()) | Err(Errno::EXIST) => {}
                 Err(cause) => return Err(cause.into()),
             }
         }
-        let flags = flags | OFlags::NOFOLLOW;
-        let descriptor = rustix::fs::openat(&base_descriptor, &name, flags, Mode::empty())?;
+        let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let descriptor = rustix::fs::openat(base_descriptor, name, flags, Mode::empty())?;
         let about = rustix::fs::fstat(&descriptor)?;
         let is_of_others = Mode::from_raw_mode(about.st_mode).intersects(Mode::RWXG | Mode::RWXO);
         if about.st_uid != user.as_raw() || is_of_others {
@@ -299,19 +332,27 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_of_others_is_refused() {
+    fn a_folder_of_others_is_not_used() {
         let Some(base) = memory() else { return eprintln!("skipped: /dev/shm is not in memory") };
         let user = rustix::process::geteuid().as_raw();
         let folder = base.path().join(format!("iowhy-watch-{user}"));
         let elsewhere = tempfile::tempdir_in(OF_ALL).unwrap();
         symlink(elsewhere.path(), &folder).unwrap();
-        assert!(keep(base.path(), 1).is_err(), "a link is followed");
+        let kept = keep(base.path(), 3).unwrap();
+        assert!(!kept.starts_with(&folder), "a link is followed: {}", kept.display());
         assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0);
         fs::remove_file(&folder).unwrap();
         fs::create_dir(&folder).unwrap();
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o770)).unwrap();
-        let refused = keep(base.path(), 1).unwrap_err().to_string();
-        assert!(refused.contains("is not this user's alone"), "{refused}");
-        assert_eq!(found(KeptWatch::Last, &[base.path().to_owned()]), None);
+        assert_eq!(keep(base.path(), 5).unwrap(), kept);
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
+        let bases = [base.path().to_owned()];
+        assert_eq!(requests(&found(KeptWatch::Last, &bases).unwrap()), 5);
+        assert_eq!(requests(&found(KeptWatch::Before, &bases).unwrap()), 3);
+        let own = kept.parent().unwrap();
+        assert_eq!(fs::metadata(own).unwrap().permissions().mode() & 0o777, 0o700);
+        // Nobody else's is read.
+        fs::set_permissions(own, fs::Permissions::from_mode(0o750)).unwrap();
+        assert_eq!(found(KeptWatch::Last, &bases), None);
     }
 }
