@@ -6,6 +6,7 @@
 //! | [`server`] | the five tools and what they are told to be |
 //! | [`arguments`] | what a tool is given, and the command line that it becomes |
 //! | [`program`] | runs the command `iowhy`: time, size, cancellation |
+//! | [`directories`] | where recordings are, and those of servers that were killed |
 //! | [`answers`] | answers of at most 8 kB, and handles for the rest |
 //!
 //! It links nothing of iowhy: each tool runs the command that a person would type, so that both see
@@ -16,6 +17,7 @@
 
 mod answers;
 mod arguments;
+mod directories;
 mod program;
 mod server;
 
@@ -52,8 +54,17 @@ struct McpCli {
     timeout: u64,
 }
 
+fn main() -> ExitCode {
+    if let Some(cause) = iowhy_fs::bound::become_program() {
+        let _ = write!(std::io::stderr(), "{cause}");
+        return ExitCode::from(program::NOT_STARTED as u8);
+    }
+    answer()
+}
+
+/// Answers until the client has gone, on the main thread: programs that it starts end with it.
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> ExitCode {
+async fn answer() -> ExitCode {
     match serve(McpCli::parse()).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(cause) => {

@@ -3,6 +3,7 @@
 //! What does not belong here: which command ([`crate::arguments`]).
 
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -17,6 +18,10 @@ const MOST_MESSAGE: usize = 2_000;
 const MOST_SAID: usize = 1 << 16;
 /// The longest wait for a program's messages once it has ended.
 const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// The exit code of a process that did not become the command, as of a shell.
+pub const NOT_STARTED: i32 = 127;
+const INSTALL: &str = "hint: install iowhy, or name it: --iowhy PATH";
 
 /// The output of a command.
 #[derive(Debug)]
@@ -42,13 +47,12 @@ pub async fn run(
     arguments: &[OsString],
     most: Duration,
 ) -> Result<ProgramOutput, String> {
-    let mut command = Command::new(program);
+    let mut command = Command::from(iowhy_fs::bound::command(program));
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.env("LC_ALL", "C.UTF-8").env("NO_COLOR", "1").kill_on_drop(true);
-    let mut child = command.spawn().map_err(|cause| {
-        let shown = program.display();
-        format!("failed to start {shown}: {cause}\nhint: install iowhy, or name it: --iowhy PATH")
-    })?;
+    let shown = program.display();
+    let failed = |cause: &dyn Display| format!("failed to start {shown}: {cause}\n{INSTALL}");
+    let mut child = command.spawn().map_err(|cause| failed(&cause))?;
     let (out, err) = (child.stdout.take(), child.stderr.take());
     // Read at the same time, to its end: a full pipe would stop the program.
     let saying = tokio::spawn(async move { read(err, MOST_SAID, true).await.0 });
@@ -73,6 +77,9 @@ pub async fn run(
     let is_success = cut || status.as_ref().is_ok_and(|status| status.success());
     if is_success {
         return Ok(ProgramOutput { text: String::from_utf8_lossy(&text).into_owned(), cut });
+    }
+    if status.as_ref().is_ok_and(|status| status.code() == Some(NOT_STARTED)) {
+        return Err(failed(&String::from_utf8_lossy(&message).trim_end()));
     }
     let status = status.map_or_else(|cause| cause.to_string(), |status| status.to_string());
     let message = String::from_utf8_lossy(&message);

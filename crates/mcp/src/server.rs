@@ -7,6 +7,7 @@ use crate::answers::{KeptAnswers, failed};
 use crate::arguments::{
     self, ExplainArguments, FindingsArguments, NoArguments, QueryArguments, WatchArguments, Words,
 };
+use crate::directories;
 use crate::program::{self, ProgramOutput};
 use rmcp::handler::server::wrapper::Parameters;
 use rmcp::model::{CallToolResult, Implementation, ServerCapabilities, ServerConfig};
@@ -15,15 +16,18 @@ use rmcp::{RoleServer, ServerHandler, tool, tool_handler, tool_router};
 use serde_json::Value;
 use std::collections::VecDeque;
 use std::ffi::OsString;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tempfile::TempDir;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Semaphore};
 
 /// Recordings of watches that are kept.
 const MOST_WATCHES: usize = 8;
 /// The longest watch, seconds.
 const LONGEST_WATCH: u32 = 60;
+/// Commands that run at the same time; more wait.
+const COMMANDS_AT_ONCE: usize = 3;
 
 const INSTRUCTIONS: &str = "iowhy names why a disk of this Linux machine is slow. Begin with \
     watch (needs root on the machine; check says what is missing), or with findings of a \
@@ -49,9 +53,13 @@ pub struct IowhyServer {
     most_time: Duration,
     /// Recordings of watches; removed with the server.
     directory: TempDir,
+    /// Says that the directory is in use.
+    _lock: File,
     state: Mutex<ServerState>,
     /// Held while a watch runs: two would watch each other.
     watching: Mutex<()>,
+    /// A permit for each command that may run.
+    commands: Semaphore,
 }
 
 impl IowhyServer {
@@ -62,11 +70,22 @@ impl IowhyServer {
         redact: bool,
         most_time: Duration,
     ) -> std::io::Result<IowhyServer> {
-        let directory = tempfile::Builder::new().prefix("iowhy-mcp-").tempdir_in(directory)?;
+        directories::remove_left_over(directory);
+        let (directory, lock) = directories::make(directory)?;
         let state =
             ServerState { answers: KeptAnswers::default(), watches: VecDeque::new(), next: 1 };
         let (state, watching) = (Mutex::new(state), Mutex::new(()));
-        Ok(IowhyServer { program, redact, most_time, directory, state, watching })
+        let commands = Semaphore::new(COMMANDS_AT_ONCE);
+        Ok(IowhyServer {
+            program,
+            redact,
+            most_time,
+            directory,
+            _lock: lock,
+            state,
+            watching,
+            commands,
+        })
     }
 
     /// Runs a command until it ends, or the call is cancelled, which ends the command.
@@ -80,8 +99,22 @@ impl IowhyServer {
             // Behind the command's name.
             words.insert(1, OsString::from("--redact"));
         }
+        self.run_plain(words, most, context).await
+    }
+
+    /// Runs a command as [`IowhyServer::run`] does, whose output has no names.
+    async fn run_plain(
+        &self,
+        words: Words,
+        most: Duration,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<ProgramOutput, String> {
+        let run = async {
+            let _permit = self.commands.acquire().await.map_err(|cause| cause.to_string())?;
+            program::run(&self.program, &words, most).await
+        };
         tokio::select! {
-            output = program::run(&self.program, &words, most) => output,
+            output = run => output,
             () = context.ct.cancelled() => Err("cancelled".to_owned()),
         }
     }
@@ -178,11 +211,7 @@ impl IowhyServer {
         context: RequestContext<RoleServer>,
     ) -> CallToolResult {
         let words = vec![OsString::from("check"), OsString::from("--json")];
-        let output = program::run(&self.program, &words, self.most_time);
-        let output = tokio::select! {
-            output = output => output,
-            () = context.ct.cancelled() => Err("cancelled".to_owned()),
-        };
+        let output = self.run_plain(words, self.most_time, &context).await;
         let rows =
             output.map(|output| ProgramOutput { text: rows_of_check(&output.text), ..output });
         self.give(rows, None).await

@@ -125,6 +125,47 @@ async fn a_client_that_goes_ends_the_program() {
 }
 
 #[tokio::test]
+async fn a_server_that_is_killed_leaves_no_program() {
+    let notes = tempfile::tempdir().unwrap();
+    let script =
+        format!("echo $PPID > {}/server; {}", notes.path().display(), sleeper(notes.path()));
+    let client = McpClient::of(ServedProgram::Script(&script), &[]).await;
+    let call = client.service().call_tool(request("watch", json!({ "seconds": 60 })));
+    tokio::select! {
+        answer = call => panic!("{answer:?}"),
+        () = expect_process(notes.path(), true) => {}
+    }
+    let server = fs::read_to_string(notes.path().join("server")).unwrap();
+    let killed = std::process::Command::new("kill").args(["-9", server.trim()]).status();
+    assert!(killed.unwrap().success());
+    expect_process(notes.path(), false).await;
+}
+
+#[tokio::test]
+async fn a_flood_of_calls_runs_a_few_programs_at_once() {
+    let notes = tempfile::tempdir().unwrap();
+    let script = format!("echo $$ >> {0}/all; {1}", notes.path().display(), sleeper(notes.path()));
+    let client = McpClient::of(ServedProgram::Script(&script), &[]).await;
+    let all = || fs::read_to_string(notes.path().join("all")).unwrap_or_default();
+    let mut calls = tokio::task::JoinSet::new();
+    for _ in 0..30 {
+        let peer = client.service().peer().clone();
+        calls.spawn(async move { peer.call_tool(request("check", json!({}))).await });
+    }
+    expect_process(notes.path(), true).await;
+    // Those that do not wait have begun by then.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert!((1..=3).contains(&all().lines().count()), "{}", all());
+    let begun = Instant::now();
+    client.end().await;
+    assert!(begun.elapsed() < Duration::from_secs(10));
+    for pid in all().lines() {
+        fs::write(notes.path().join("pid"), pid).unwrap();
+        expect_process(notes.path(), false).await;
+    }
+}
+
+#[tokio::test]
 async fn a_flood_is_cut() {
     let client = McpClient::of(ServedProgram::Script("exec yes '{\"a\":1}'"), &[]).await;
     let (head, data) = client.data("findings", json!({ "source": "/srv/rec" })).await;
