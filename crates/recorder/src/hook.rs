@@ -111,13 +111,15 @@ fn end_group(group: i32) {
     }
 }
 
-/// Returns the reason why the hook's user will not be able to read an incident below the directory
-/// `state`; `None` if it will.
+/// Returns the reason why the hook cannot be run as its user, or why that user will not be able to
+/// read an incident below the directory `state`; `None` if it will.
 pub fn unreadable(hook: &HookConfig, state: &Path) -> Option<String> {
     let passwd = std::fs::read_to_string("/etc/passwd").ok()?;
-    let (user, own_group) = find_user(&passwd, &hook.user)?;
     let daemons = rustix::process::getegid().as_raw();
-    let group = if daemons == 0 { own_group } else { daemons };
+    let (user, group) = match identity(&passwd, &hook.user, daemons) {
+        Ok(found) => found,
+        Err(cause) => return Some(format!("the hook will not be run: {cause}")),
+    };
     let name = &hook.user;
     if group != daemons {
         return Some(format!(
@@ -142,15 +144,8 @@ pub fn unreadable(hook: &HookConfig, state: &Path) -> Option<String> {
 /// Runs the hook for an event, and waits for it. Processes that it leaves in its group are killed.
 fn run(hook: &HookConfig, event: &HookEvent, running: &AtomicI32) -> io::Result<()> {
     let passwd = std::fs::read_to_string("/etc/passwd")?;
-    let (user, own_group) = find_user(&passwd, &hook.user)
-        .ok_or_else(|| io::Error::other(format!("there is no user {}", hook.user)))?;
-    if user == 0 {
-        return Err(io::Error::other(format!("user {} is root", hook.user)));
-    }
-    let group = match rustix::process::getegid().as_raw() {
-        0 => own_group,
-        group => group,
-    };
+    let daemons = rustix::process::getegid().as_raw();
+    let (user, group) = identity(&passwd, &hook.user, daemons).map_err(io::Error::other)?;
     let mut command = Command::new(&hook.program);
     command.arg(&event.directory).env_clear();
     command.env("PATH", "/usr/local/bin:/usr/bin:/bin");
@@ -181,6 +176,18 @@ fn wait(child: &mut Child, group: i32) -> io::Result<()> {
             }
             None => std::thread::sleep(Duration::from_millis(100)),
         }
+    }
+}
+
+/// Returns the number and the group as which a hook of the user `name` runs: the group of the
+/// daemon, or the user's own where that is root's. Neither may be root's.
+fn identity(passwd: &str, name: &str, daemons: u32) -> Result<(u32, u32), String> {
+    let (user, own) = find_user(passwd, name).ok_or_else(|| format!("there is no user {name}"))?;
+    let group = if daemons == 0 { own } else { daemons };
+    match (user, group) {
+        (0, _) => Err(format!("user {name} is root")),
+        (_, 0) => Err(format!("user {name} is in the group of root; name another one")),
+        found => Ok(found),
     }
 }
 
@@ -253,7 +260,26 @@ mod tests {
             assert!(said.contains("nobody cannot read incidents"), "{said}");
         }
         let missing = HookConfig { user: "no-such-user".to_owned(), ..hook };
-        assert_eq!(unreadable(&missing, Path::new("/")), None);
+        // It is said at the start, not only once there is an incident.
+        let said = unreadable(&missing, Path::new("/")).unwrap();
+        assert!(said.contains("there is no user no-such-user"), "{said}");
+    }
+
+    #[test]
+    fn a_hook_has_nothing_of_roots() {
+        let passwd = "root:x:0:0::/:/bin/sh\ntoor:x:0:7::/:/bin/sh\nsync:x:4:0::/:/bin/sync\n\
+                      page:x:9:8::/:/bin/sh\n";
+        for (name, daemons, said) in [
+            ("root", 7, "is root"),
+            ("toor", 0, "is root"),
+            ("sync", 0, "group of root"),
+            ("nobody", 0, "no user"),
+        ] {
+            let refused = identity(passwd, name, daemons).unwrap_err();
+            assert!(refused.contains(said), "{refused}");
+        }
+        assert_eq!(identity(passwd, "sync", 7), Ok((4, 7)));
+        assert_eq!(identity(passwd, "page", 0), Ok((9, 8)));
     }
 
     #[test]
