@@ -223,6 +223,20 @@ mod tests {
             let found = defect(&plan(change)).unwrap_or_default();
             assert!(found.contains(said), "{said}: {found}");
         }
+        let step = PlannedStep::Scan {
+            disk: 0,
+            directories: u64::MAX,
+            files: u64::MAX,
+            threads: 1,
+            think_us: 0.0,
+        };
+        let found = defect(&plan(|plan| plan.programs[0].steps.push(step))).unwrap();
+        assert!(found.contains("directories"), "{found}");
+    }
+
+    #[test]
+    fn buffers_of_all_programs_have_a_bound() {
+        type Change = fn(&mut LoadPlan);
         let memory: [Change; 3] = [
             |plan| {
                 let job = &mut plan.programs[0].jobs[0];
@@ -251,14 +265,5 @@ mod tests {
             let found = defect(&plan(change)).unwrap_or_default();
             assert!(found.contains("buffers"), "{found}");
         }
-        let step = PlannedStep::Scan {
-            disk: 0,
-            directories: u64::MAX,
-            files: u64::MAX,
-            threads: 1,
-            think_us: 0.0,
-        };
-        let found = defect(&plan(|plan| plan.programs[0].steps.push(step))).unwrap();
-        assert!(found.contains("directories"), "{found}");
     }
 }

@@ -8,7 +8,7 @@ use iowhy_reproduce::replay::player::ReplayTimes;
 use iowhy_reproduce::run::Prepared;
 use std::io::Read as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 /// Time that the load runs before it is recorded.
@@ -35,7 +35,7 @@ pub fn record(
     }
     let own = std::env::current_exe()
         .map_err(|cause| Failure::new(format!("failed to find iowhy itself: {cause}"), None))?;
-    let mut command = Command::new(own);
+    let mut command = iowhy_fs::bound::command(&own);
     command.args(["record", "-t", &time.as_secs_f64().to_string(), "-o"]).arg(output);
     let mut disks = prepared.disks();
     disks.sort_unstable();
