@@ -191,7 +191,17 @@ pub struct PlannedJob {
     pub per_s: f64,
 }
 
+/// Bytes of memory that the buffers of all programs take at most.
+pub const MOST_BUFFER_BYTES: u64 = 1 << 30;
+
 impl PlannedJob {
+    /// Bytes of its buffers: one for each operation in flight.
+    fn buffer_bytes(&self) -> u64 {
+        let sizes = self.read_sizes.iter().chain(&self.write_sizes).map(|(size, _)| *size);
+        let in_flight = u64::from(self.depth.max(1)).saturating_mul(self.copies());
+        sizes.max().unwrap_or(0).saturating_mul(in_flight)
+    }
+
     /// Bytes that its files take.
     pub fn bytes(&self) -> u64 {
         let copies = if self.shares_files() { 1 } else { self.copies() };
@@ -324,6 +334,35 @@ impl LoadPlan {
         };
         let files = jobs().any(|job| !job.raw) || steps().any(|step| !step.is_raw());
         (jobs().any(|job| job.raw) || steps().any(PlannedStep::is_raw), files)
+    }
+
+    /// Bytes of memory that the buffers of all programs take.
+    pub fn buffer_bytes(&self) -> u64 {
+        let jobs = self.programs.iter().flat_map(|program| &program.jobs);
+        let steps = self.programs.iter().flat_map(|program| &program.steps);
+        let steps = steps.map(|step| match step {
+            PlannedStep::Lock { bytes, block, .. } => *block.min(bytes),
+            // They hold little at once, or are checked with their sequence.
+            PlannedStep::Scan { .. } | PlannedStep::Churn { .. } | PlannedStep::Replay { .. } => 0,
+        });
+        jobs.map(PlannedJob::buffer_bytes).chain(steps).fold(0, u64::saturating_add)
+    }
+
+    /// Halves what the largest jobs have in flight until all buffers fit into memory; returns
+    /// whether that was necessary.
+    pub fn fit_buffers(&mut self) -> bool {
+        let mut is_changed = false;
+        while self.buffer_bytes() > MOST_BUFFER_BYTES {
+            let jobs = self.programs.iter_mut().flat_map(|program| &mut program.jobs);
+            let divisible = jobs.filter(|job| job.depth > 1 || job.threads > 1);
+            let Some(job) = divisible.max_by_key(|job| job.buffer_bytes()) else { break };
+            match job.depth > 1 {
+                true => job.depth /= 2,
+                false => job.threads /= 2,
+            }
+            is_changed = true;
+        }
+        is_changed
     }
 
     /// Sums up the bytes that each disk needs.

@@ -97,6 +97,11 @@ pub fn plan(source: &PlanSource<'_>) -> LoadPlan {
     drop_unused_disks(&mut plan);
     plan.notes = notes(source, &plan);
     plan.notes.extend(load_notes(source));
+    if plan.fit_buffers() {
+        let note = "fewer requests are in flight than in the original: their buffers would take \
+                    more than 1 GiB";
+        plan.notes.push(note.to_owned());
+    }
     plan.count_bytes();
     plan
 }
