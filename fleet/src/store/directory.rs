@@ -2,8 +2,8 @@
 //!
 //! Those who upload may write somewhere below it, and root may read, write and remove there. So
 //! everything goes through handles of directories that are opened one after the other from the
-//! place downwards ([`iowhy_fs::Folder`]): no link below the place is ever followed, whoever made
-//! it and whenever.
+//! place downwards ([`iowhy_fs::Folder`]): no link below the place is ever followed, its owner's
+//! own included.
 //!
 //! What does not belong here: listing (`folder`).
 

@@ -411,7 +411,7 @@ impl Place {
         }
     }
 
-    /// Returns whether an error says nothing of other objects: whoever may write into a directory
+    /// Returns whether an error says nothing of other objects: users who may write into a directory
     /// may close, cut and replace what is there at any moment.
     fn is_of_one_object(&self, error: &object_store::Error) -> bool {
         matches!(error, object_store::Error::PermissionDenied { .. }) || self.folder().is_some()

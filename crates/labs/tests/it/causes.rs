@@ -168,7 +168,8 @@ fn copy_folder(from: &Path, to: &Path) -> Result<()> {
     let entries = fs::read_dir(from).context(|| format!("list {}", from.display()))?;
     for entry in entries.flatten() {
         let (path, name) = (entry.path(), entry.file_name());
-        if path.is_dir() && name != "node_modules" && name != "tests" {
+        // A manifest may name its tests.
+        if path.is_dir() && name != "node_modules" {
             copy_folder(&path, &to.join(name))?;
         } else if path.is_file() {
             fs::create_dir_all(to).context(|| format!("make {}", to.display()))?;
