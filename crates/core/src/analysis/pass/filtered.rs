@@ -82,6 +82,7 @@ impl Filtered {
         let charts = shown.charts.take().map(|charts| charts.finish(environment, names));
         let (shown, ratios) = shown.finish(environment, names);
         let charts = charts.map(|mut charts| {
+            charts.is_estimated |= environment.is_sampled();
             if charts.is_estimated && !shown.environment.hides_others() {
                 charts.scale(&ratios);
                 charts.count(&shown, names);
