@@ -36,7 +36,7 @@ pub struct CaptureImport {
     processes: ProcessNames,
     environment: Environment,
     facts: CaptureFacts,
-    /// Limits that whoever opened it knows.
+    /// Limits that the caller knows.
     limits: Vec<String>,
     done: bool,
 }

@@ -126,8 +126,7 @@ impl TextTables {
             self.with_header.difference(&self.with_row).map(|kind| kind.word()).collect();
         (!words.is_empty() && self.unknown > 0).then(|| {
             format!(
-                "no row below the header of {} could be read: lines may have been wrapped or cut \
-                 on their way",
+                "no row below the header of {} could be read: lines may have been wrapped or cut",
                 words.join(" and ")
             )
         })

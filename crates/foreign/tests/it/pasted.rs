@@ -1,5 +1,4 @@
-//! Text on its way from a terminal to a reader: colours, quoted and wrapped mails, and what was
-//! lost on the way.
+//! Text as it comes from a terminal or a mail: with colours, quoted, wrapped, or cut.
 
 use super::*;
 

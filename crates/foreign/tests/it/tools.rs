@@ -188,7 +188,7 @@ fn what_was_pasted_together_is_read_together() {
 fn a_failing_attribute_is_the_drives_verdict() {
     let text = |kind: &str, failed: &str| {
         format!(
-            "ID# ATTRIBUTE_NAME     FLAG    VALUE WORST THRESH TYPE  UPDATED WHEN_FAILED RAW_VALUE\n\
+            "ID# ATTRIBUTE_NAME FLAG VALUE WORST THRESH TYPE UPDATED WHEN_FAILED RAW_VALUE\n\
              \x20 5 Reallocated_Sector_Ct 0x0033 001 001 140 {kind} Always {failed} 1960\n"
         )
     };

@@ -89,8 +89,8 @@ fn is_meant(facts: &Facts<'_>, waited: &Waited<'_>, subject: &Subject) -> bool {
         || facts.is_about_copy(subject)
 }
 
-/// Whether a device that reads nothing, and that is not at its limit all the time, holds many writes
-/// already: no read was too slow for the target, and one more waits behind the others.
+/// Whether a device that reads nothing, and that is not at its limit all the time, holds many
+/// writes already: no read was too slow for the target, and one more waits behind the others.
 fn holds_enough(device: &DeviceSummary) -> bool {
     let reads = facts::of(device, Direction::Read).requests;
     reads == 0 && bound::depth(device) >= FULL && !bound::is_saturated(device)
