@@ -45,6 +45,7 @@ fn evidence(source: &str) -> Vec<String> {
     let mut found = Vec::new();
     for call in source.split(".shown(").skip(1) {
         let own = call.split("\n        .").next().unwrap_or(call);
+        let own = own.split(";\n").next().unwrap_or(own);
         found.extend(commands(own).pop().or_else(|| bound(own, source)));
     }
     found

@@ -63,18 +63,17 @@ impl OperationBins {
     pub fn rhythm(&self, duration_ns: u64) -> Option<BurstRhythm> {
         let all: u64 = self.bins.iter().sum();
         let length = (duration_ns / self.length_ns()).max(self.bins.len() as u64).max(1);
-        let mut sorted: Vec<usize> = (0..self.bins.len()).collect();
-        sorted.compact_sort_by_key(|at| std::cmp::Reverse(self.bins[*at]));
-        // The time behind the last operation is calm: it needs no bins.
-        let mut on = vec![false; self.bins.len()];
+        let mut sorted = self.bins.clone();
+        sorted.compact_sort_by_key(|count| std::cmp::Reverse(*count));
+        // The smallest bin of those that have most operations; bins that are alike belong together.
         let mut sum = 0;
-        for at in sorted {
-            if sum as f64 >= MOST * all as f64 {
-                break;
-            }
-            sum += self.bins[at];
-            on[at] = true;
-        }
+        let has_most = |count: &&u64| {
+            sum += **count;
+            sum as f64 >= MOST * all as f64
+        };
+        let least = sorted.iter().find(has_most).map_or(1, |count| (*count).max(1));
+        // The time behind the last operation is calm: it needs no bins.
+        let on: Vec<bool> = self.bins.iter().map(|count| *count >= least).collect();
         let (mut starts, mut calm, mut count) = (Vec::new(), CALM, 0);
         for (at, is_on) in on.iter().enumerate() {
             if *is_on {
