@@ -73,8 +73,11 @@ pub fn find(given: &[PathBuf]) -> Result<Option<ForeignSource>, Failure> {
     else {
         return Ok(None);
     };
-    let is_packed = given.iter().any(|path| head(path).is_ok_and(|head| kind::is_packed(&head)));
-    if kinds.iter().all(|kind| kind.is_some_and(ForeignKind::is_text)) && !is_packed {
+    // A pipe has one reader.
+    let is_packed =
+        |path: &PathBuf| path.is_file() && head(path).is_ok_and(|head| kind::is_packed(&head));
+    let are_text = kinds.iter().all(|kind| kind.is_some_and(ForeignKind::is_text));
+    if are_text && !given.iter().any(is_packed) {
         return Ok(Some(ForeignSource { paths: given.to_vec(), kind }));
     }
     let message = format!(
@@ -149,7 +152,11 @@ fn is_event(line: &str) -> bool {
 
 /// Returns a sentence on what a text of block events holds of other tools.
 pub fn beside_events(path: &Path) -> Option<String> {
-    let pasted = PastedLines::new(&head(path).ok().filter(|_| !is_stdin(path))?);
+    // What is read of a pipe is gone for its reader.
+    if is_stdin(path) || !path.is_file() {
+        return None;
+    }
+    let pasted = PastedLines::new(&head(path).ok()?);
     let words: Vec<&str> = pasted.kinds.iter().map(|kind| kind.word()).collect();
     let first = words.first().filter(|_| pasted.events > 0)?;
     Some(format!(

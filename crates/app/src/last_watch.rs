@@ -70,8 +70,8 @@ impl WatchFolder {
         let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
         let descriptor = rustix::fs::open(base, flags, Mode::empty())?;
         let taken = match WatchFolder::open_named(base, &descriptor, &plain, makes) {
-            Err(cause) if cause.kind() != io::ErrorKind::NotFound => cause,
-            opened => return opened,
+            Err(cause) => cause,
+            Ok(folder) => return Ok(folder),
         };
         // Somebody else's name is no name of ours; who made the directory says whose it is.
         let random = format!("{plain}.");

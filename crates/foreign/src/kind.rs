@@ -100,7 +100,9 @@ pub fn detect(head: &[u8]) -> Option<ForeignKind> {
     let head = head.get(..HEAD).unwrap_or(head);
     if is_packed(head) {
         let plain = head_unpacked(head, HEAD);
-        return if plain.is_empty() { Some(ForeignKind::Sosreport) } else { detect(&plain) };
+        // A file may unpack to itself.
+        let is_archive = plain.is_empty() || is_packed(&plain);
+        return if is_archive { Some(ForeignKind::Sosreport) } else { detect(&plain) };
     }
     if is_tar(head) {
         return Some(ForeignKind::Sosreport);

@@ -81,9 +81,9 @@ fn behind_sequence(bytes: &[u8]) -> &[u8] {
         _ => return bytes.get(1..).unwrap_or(&[]),
     };
     let rest = &bytes[1..];
-    let line = rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len());
-    let end = rest[..line].iter().position(is_end).map_or(line, |end| end + 1);
-    &rest[end..]
+    let end = rest.iter().position(|byte| *byte == b'\n' || is_end(byte)).unwrap_or(rest.len());
+    let is_ended = rest.get(end).is_some_and(|byte| *byte != b'\n');
+    &rest[end + usize::from(is_ended)..]
 }
 
 #[cfg(test)]

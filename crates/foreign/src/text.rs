@@ -231,6 +231,8 @@ impl TextTables {
             None => false,
         };
         match &self.header {
+            // The CPU's row of iostat is none of its devices.
+            Some(header) if is_row && header.is_cpu => {}
             Some(header) if is_row => _ = self.with_row.insert(header.kind),
             _ => self.other(line, book),
         }

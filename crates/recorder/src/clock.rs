@@ -78,7 +78,8 @@ mod tests {
 
     #[test]
     fn a_time_of_day_is_the_latest_one() {
-        let now: Zoned = "2026-11-24T08:30:00+00:00[UTC]".parse().unwrap();
+        let now: Timestamp = "2026-11-24T08:30:00Z".parse().unwrap();
+        let now = now.to_zoned(TimeZone::UTC);
         let at = |text: &str| {
             let time = LocalTime::parse_from(text, &now)?;
             Some(local_time(time.0, &TimeZone::UTC))

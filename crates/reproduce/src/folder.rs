@@ -123,7 +123,9 @@ pub fn read(folder: &Path) -> Result<LoadPlan> {
             .hint("name the directory that `iowhy reproduce SOURCE -o DIR` has written")
     })?;
     reading::check_objects(text.as_bytes()).context(action)?;
-    let plan: LoadPlan = serde_json::from_str(&text).context(action)?;
+    let mut plan: LoadPlan = serde_json::from_str(&text).context(action)?;
+    // Earlier versions wrote plans with more buffers.
+    plan.fit_buffers();
     if plan.format != FORMAT {
         let cause = format!("its format is {}, this iowhy knows {FORMAT}", plan.format);
         return Err(ReproduceError::new(action(), cause)

@@ -130,7 +130,10 @@ impl DirectoryStore {
         };
         let mut folder = match Folder::open(&path_of(&place)) {
             Err(error) if is_new && error.kind() == ErrorKind::NotFound => {
-                Folder::make_all(&path_of(&place), FOLDER_MODE)?
+                // A default ACL or a file server may give it other rights or another owner.
+                let path = path_of(&place);
+                Folder::make_all(&path, FOLDER_MODE)
+                    .or_else(|error| Folder::open(&path).map_err(|_| error))?
             }
             opened => opened?,
         };

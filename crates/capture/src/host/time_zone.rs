@@ -65,7 +65,7 @@ mod tests {
         assert_eq!(offset("UTC0"), Some(0));
         let folder = tempfile::tempdir().unwrap();
         let of_others = folder.path().join("zone");
-        let utc = [b"TZif".as_slice(), &[0; 28], &[0, 0, 0, 1], &[0, 0, 0, 4], &[0; 6], b"UTC\0"];
+        let utc = [b"TZif".as_slice(), &[0; 32], &[0, 0, 0, 1], &[0, 0, 0, 4], &[0; 6], b"UTC\0"];
         std::fs::write(&of_others, utc.concat()).unwrap();
         assert!(from_file(&of_others).is_some(), "it is a zone");
         let path = of_others.to_str().unwrap();

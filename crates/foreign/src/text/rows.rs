@@ -63,7 +63,9 @@ fn split_row(header: &TableHeader, line: &str) -> (Option<f64>, Vec<String>) {
             words.drain(..words.len() - width);
         }
         ForeignKind::Pidstat => {
-            let stamp = words.first().and_then(|word| figures::since_1970(word));
+            // Behind a time of day it is a user's number.
+            let first = words.first().filter(|_| time.is_none());
+            let stamp = first.and_then(|word| figures::since_1970(word));
             let before = header.before + usize::from(stamp.is_some());
             if mean.is_none() {
                 words.drain(..before.min(words.len()));

@@ -53,17 +53,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         words::who(&subject),
         words::time(waited.mean_ns()),
     );
-    let flags = words::flags(&subject);
-    Ok(Finding::of_waits(facts, &waited, sentence)
-        .about(subject)
-        .sure(Confidence::Certain)
-        .shown(
-            "time in calls that wait for it",
-            waited.time_ns as f64,
-            "ns",
-            format!("iowhy waits{flags}"),
-        )
-        .also("such waits", waited.waits as f64 / facts.seconds(), "1/s")
+    Ok(waiting_for(facts, &waited, subject, sentence)
         .fix(fix(option, path))
         .check(format!(
             "`findmnt -no OPTIONS {}` shows `{option}`; on a copy mounted without it the calls \
@@ -122,18 +112,8 @@ fn by_attribute(facts: &Facts<'_>) -> Option<Finding> {
         words::who(&subject),
         words::time(waited.mean_ns()),
     );
-    let flags = words::flags(&subject);
-    let finding = Finding::of_waits(facts, &waited, sentence)
-        .about(subject)
-        .sure(Confidence::Certain)
+    let finding = waiting_for(facts, &waited, subject, sentence)
         .upper_bound()
-        .shown(
-            "time in calls that wait for it",
-            waited.time_ns as f64,
-            "ns",
-            format!("iowhy waits{flags}"),
-        )
-        .also("such waits", waited.waits as f64 / facts.seconds(), "1/s")
         .fix(
             "if the programs need neither durable names nor durable writes (a mail queue does): \
              `chattr -R -S -D FOLDER` clears the attributes, which new files and folders inherit; \
@@ -153,6 +133,26 @@ fn folder_of(file: &str) -> &str {
         Some((folder, _)) => folder,
         None => file,
     }
+}
+
+/// Returns a finding about calls that wait until their changes are on stable storage.
+fn waiting_for(
+    facts: &Facts<'_>,
+    waited: &facts::Waited<'_>,
+    subject: Subject,
+    sentence: String,
+) -> Finding {
+    let flags = words::flags(&subject);
+    Finding::of_waits(facts, waited, sentence)
+        .about(subject)
+        .sure(Confidence::Certain)
+        .shown(
+            "time in calls that wait for it",
+            waited.time_ns as f64,
+            "ns",
+            format!("iowhy waits{flags}"),
+        )
+        .also("such waits", waited.waits as f64 / facts.seconds(), "1/s")
 }
 
 /// The option of ext4 that writes all data to the journal first.

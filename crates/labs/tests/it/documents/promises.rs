@@ -64,7 +64,8 @@ fn is_there(owner: &str, name: &str) -> Result<bool> {
     for source in sources {
         let is_module = source.file_stem().is_some_and(|stem| stem == name);
         let text = fs::read_to_string(&source).context(|| format!("read {}", source.display()))?;
-        let is_tested = text.contains("#[test]") || text.contains("trial(");
+        let is_tested =
+            ["#[test]", "#[tokio::test", "trial("].iter().any(|mark| text.contains(mark));
         let may_hold_tests =
             is_tested || source.components().any(|part| part.as_os_str() == "tests");
         if may_hold_tests && (is_module || text.contains(&function)) {
