@@ -31,16 +31,21 @@ pub fn command(program: &Path) -> Command {
 pub fn asked_to_end(command: &Command) -> Command {
     let mut bound = started(Path::new(command.get_program()), Signal::TERM);
     bound.args(command.get_args());
+    surround(&mut bound, command);
+    bound
+}
+
+/// Gives `wrapper`, which starts what `command` would, its environment and its directory.
+pub fn surround(wrapper: &mut Command, command: &Command) {
     for (key, value) in command.get_envs() {
         match value {
-            Some(value) => bound.env(key, value),
-            None => bound.env_remove(key),
+            Some(value) => wrapper.env(key, value),
+            None => wrapper.env_remove(key),
         };
     }
     if let Some(folder) = command.get_current_dir() {
-        bound.current_dir(folder);
+        wrapper.current_dir(folder);
     }
-    bound
 }
 
 fn started(program: &Path, signal: Signal) -> Command {

@@ -6,7 +6,8 @@
 
 use iowhy_fs::read;
 use jiff::tz::TimeZone;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::LazyLock;
 
 /// The zone of a machine whose administrator chose one.
 const OF_MACHINE: &str = "/etc/localtime";
@@ -15,23 +16,25 @@ const ZONES: &str = "/usr/share/zoneinfo";
 /// The largest file of a zone, bytes: the largest ones have 4 KiB.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// Returns the local time zone; `None` where the system names none.
+/// Returns the local time zone, as it was when it was first asked for; `None` where the system
+/// names none.
 pub fn local() -> Option<TimeZone> {
-    from_variable(std::env::var("TZ").ok().as_deref())
+    // Lists show thousands of times.
+    static LOCAL: LazyLock<Option<TimeZone>> =
+        LazyLock::new(|| from_variable(std::env::var("TZ").ok().as_deref()));
+    LOCAL.clone()
 }
 
 /// Returns the zone that the variable `TZ` names, or that of the machine without one.
 fn from_variable(variable: Option<&str>) -> Option<TimeZone> {
     let name = variable.map(|text| text.strip_prefix(':').unwrap_or(text));
-    let Some(name) = name.filter(|name| !name.is_empty()) else {
+    let is_named = |name: &&str| !name.is_empty() && *name != OF_MACHINE;
+    let Some(name) = name.filter(is_named) else {
         return from_file(Path::new(OF_MACHINE));
     };
-    if name == OF_MACHINE {
-        return from_file(Path::new(OF_MACHINE));
-    }
     let own = name.strip_prefix(ZONES).map_or(name, |rest| rest.trim_start_matches('/'));
     let of_system = is_zone(own).then(|| Path::new(ZONES).join(own));
-    of_system.and_then(|path: PathBuf| from_file(&path)).or_else(|| TimeZone::posix(name).ok())
+    of_system.and_then(|path| from_file(&path)).or_else(|| TimeZone::posix(name).ok())
 }
 
 /// Whether it can be the name of a zone, such as `Europe/Berlin`: a path below a directory.

@@ -415,6 +415,11 @@ object! {
 }
 
 impl Mount {
+    /// Whether it is mounted with this option, such as `sync` or `data=journal`.
+    pub fn has_option(&self, option: &str) -> bool {
+        self.options.split(',').any(|given| given == option)
+    }
+
     /// Whether it is on the disk with that name and number, or on one of its partitions. A number
     /// of zeros is not known: summaries of other tools tell names alone.
     pub fn is_on(&self, disk: &str, number: (u32, u32)) -> bool {

@@ -124,15 +124,7 @@ impl LoadCgroup {
         let mut inside = Command::new(shell);
         inside.args(["-c", ENTER, "sh"]).args(&self.folders).arg("--");
         inside.arg(command.get_program()).args(command.get_args());
-        for (key, value) in command.get_envs() {
-            match value {
-                Some(value) => inside.env(key, value),
-                None => inside.env_remove(key),
-            };
-        }
-        if let Some(folder) = command.get_current_dir() {
-            inside.current_dir(folder);
-        }
+        iowhy_fs::bound::surround(&mut inside, &command);
         Ok(inside)
     }
 }

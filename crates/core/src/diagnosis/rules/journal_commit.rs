@@ -372,8 +372,7 @@ const FLUSHED: &str = "flushoncommit";
 fn fix(facts: &Facts<'_>, kind: Option<JournalKind>) -> String {
     // Of waits for a transaction neither device nor mount is known.
     let mounts = || facts.summary().environment.mounts.iter().filter(|it| it.kind == "btrfs");
-    let is_flushed = mounts().next().is_some()
-        && mounts().all(|mount| mount.options.split(',').any(|option| option == FLUSHED));
+    let is_flushed = mounts().next().is_some() && mounts().all(|mount| mount.has_option(FLUSHED));
     let own = match kind {
         Some(JournalKind::Btrfs) if is_flushed => {
             "mount btrfs without `flushoncommit`: with it each commit first writes out all data \

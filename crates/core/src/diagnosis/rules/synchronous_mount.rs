@@ -5,6 +5,7 @@ use super::*;
 use crate::command::shell_word;
 use crate::model::environment::Mount;
 use facts::calls::{SYNC_ALL, SYNC_FILE};
+use std::path::Path;
 
 /// Mount options that make calls wait: for data and metadata, for directories, for the log of XFS.
 const OPTIONS: &[&str] = &["sync", "dirsync", "wsync"];
@@ -103,8 +104,8 @@ fn by_attribute(facts: &Facts<'_>) -> Option<Finding> {
     }
     let subject = Subject { device: Some(device.device.clone()), ..waited.subject() };
     let mount = facts.mounts(device).into_iter().next().map(|mount| mount.path.as_str());
-    let place = subject.file.as_deref().map_or(mount, |file| Some(folder_of(file)));
-    let place = place.unwrap_or("FOLDER");
+    let folder = subject.file.as_deref().and_then(|file| Path::new(file).parent()?.to_str());
+    let place = folder.filter(|folder| !folder.is_empty()).or(mount).unwrap_or("FOLDER");
     let sentence = format!(
         "folders at {place} ({}) are changed synchronously, by their attribute S or D: each new \
          name and each write of {} waits until it is on stable storage, {} on average",
@@ -124,15 +125,6 @@ fn by_attribute(facts: &Facts<'_>) -> Option<Finding> {
             "`lsattr -d FOLDER` shows S or D; in a folder without them the calls return at once",
         );
     Some(finding)
-}
-
-/// Returns the folder of a file.
-fn folder_of(file: &str) -> &str {
-    match file.rsplit_once('/') {
-        Some(("", _)) => "/",
-        Some((folder, _)) => folder,
-        None => file,
-    }
 }
 
 /// Returns a finding about calls that wait until their changes are on stable storage.
@@ -167,8 +159,7 @@ const JOURNAL_SHARE: f64 = 0.3;
 
 /// Returns the mount of a device that writes all data to its journal first.
 pub(super) fn data_journal_of<'a>(facts: &Facts<'a>, device: &DeviceSummary) -> Option<&'a Mount> {
-    let given = |options: &str| options.split(',').any(|word| word == DATA_JOURNAL);
-    facts.mounts(device).into_iter().find(|mount| given(&mount.options))
+    facts.mounts(device).into_iter().find(|mount| mount.has_option(DATA_JOURNAL))
 }
 
 /// A file system that writes all data twice.
@@ -226,8 +217,8 @@ fn fix(option: &str, path: &str) -> String {
 /// Returns the mount point of a device and the option that makes its calls wait.
 fn option_of<'a>(facts: &Facts<'a>, device: &DeviceSummary) -> Option<(&'a str, &'static str)> {
     facts.mounts(device).into_iter().find_map(|mount| {
-        let given = |option: &&&str| mount.options.split(',').any(|word| word == **option);
-        OPTIONS.iter().find(given).map(|option| (mount.path.as_str(), *option))
+        let given = OPTIONS.iter().find(|option| mount.has_option(option));
+        given.map(|option| (mount.path.as_str(), *option))
     })
 }
 
