@@ -139,9 +139,21 @@ const G2D: Column<ShareRow> =
 const D2C: Column<ShareRow> =
     number("%D2C", "%", 0, "the driver and the device", |row, _| share(row.shares.d2c_share));
 
+const OTHER: Column<ShareRow> = explained(
+    "a flush of the cache before the data, or requeues by the driver",
+    number(
+        "%other",
+        "%",
+        0,
+        "a flush of the cache before the data (`preflush_share` in JSON), and the time from the \
+         first D to the last, if the driver requeued the request (`requeue_share`)",
+        |row, _| share(row.shares.preflush_share + row.shares.requeue_share),
+    ),
+);
+
 /// The columns of shares; the first column differs.
-const fn by(first: Column<ShareRow>) -> [Column<ShareRow>; 8] {
-    [first, REQUESTS, MEAN, Q2G, G2I, I2D, G2D, D2C]
+const fn by(first: Column<ShareRow>) -> [Column<ShareRow>; 9] {
+    [first, REQUESTS, MEAN, Q2G, G2I, I2D, G2D, OTHER, D2C]
 }
 
 /// Shares by device.

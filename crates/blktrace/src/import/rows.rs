@@ -233,9 +233,11 @@ impl PairSink for RowSink<'_> {
 }
 
 /// The thread that submitted it; `None` if only its end was seen, or if the kernel made the flush:
-/// other requests of its device are queued, and it was not.
+/// it was not queued, although other requests of its device are, or it was issued to the driver,
+/// which never gets a requested flush, only the command that the kernel makes of it.
 fn submitter(slot: &Slot, queues: bool) -> Option<u32> {
-    let is_made = queues && slot.bytes == 0 && slot.queued == NEVER && slot.categories & c::PC == 0;
+    let is_flush = slot.bytes == 0 && slot.categories & c::PC == 0;
+    let is_made = is_flush && slot.queued == NEVER && (queues || slot.issued != NEVER);
     (slot.age() != NEVER && !is_made).then_some(slot.pid)
 }
 

@@ -4,8 +4,10 @@ use super::Screen;
 use crate::escape::{escape, items_within};
 use crate::human;
 use crate::style::{Paint, Style};
-use crate::table::{Align, Column, Definition, Room, number};
-use iowhy_core::analysis::summary::{Bucket, DeviceSummary, DirectionSummary, StageTime};
+use crate::table::{Align, Column, Definition, Room, TableCell, number};
+use iowhy_core::analysis::summary::{
+    Bucket, ByInterval, DeviceSummary, DirectionSummary, StageTime,
+};
 use iowhy_core::analysis::{Direction, Interval, Summary};
 use iowhy_core::compact_sort::CompactSort;
 
@@ -22,10 +24,25 @@ const WORTH_A_WORD: f64 = 0.05;
 pub struct StageRow {
     /// The device and the direction, escaped; empty below the first row of a group.
     pub group: String,
-    /// The stage.
-    pub interval: Interval,
-    /// The stage's figures.
-    pub stage: StageTime,
+    /// The stage; `None` for the time that is in none of them.
+    interval: Option<Interval>,
+    /// The stage's figures; `None` as above.
+    stage: Option<StageTime>,
+    /// Its share of the time of these requests, from 0 to 1; `None` if that is not known.
+    q2c_share: Option<f64>,
+}
+
+impl StageRow {
+    /// The stage by the letters of its ends, as `Q2G`, or `other`.
+    pub(crate) fn stage_word(&self) -> String {
+        self.interval.map_or_else(|| "other".to_owned(), |at| at.word().to_uppercase())
+    }
+
+    /// A time of the stage; unknown for the time that is in none.
+    fn time(&self, style: &Style, of: fn(&StageTime) -> u64) -> TableCell {
+        let time = self.stage.map(|stage| human::time(of(&stage) as f64, style));
+        time.unwrap_or_else(|| "?".to_owned()).into()
+    }
 }
 
 /// The stages of requests.
@@ -50,10 +67,12 @@ pub const STAGES: Definition<StageRow> = Definition {
             align: Align::Left,
             room: Room::Rank(0),
             sentence: "the stage: Q queued, G got a request, I inserted into the scheduler, D \
-                       issued to the driver, C completed",
+                       issued to the driver, C completed; other is the rest of Q2C: a flush of \
+                       the cache before the data, requeues by the driver, or not known",
             legend: "Q queued, G got a request, I in the scheduler, D at the driver, C completed; \
-                     stages below 1 % are left out",
-            value: |row, _| row.interval.word().to_uppercase().into(),
+                     other: a flush before the data, requeues, or not known; stages below 1 % are \
+                     left out",
+            value: |row, _| row.stage_word().into(),
         },
         Column {
             heading: "is spent in",
@@ -62,29 +81,25 @@ pub const STAGES: Definition<StageRow> = Definition {
             room: Room::Rank(3),
             sentence: "what the time of the stage is spent in",
             legend: "",
-            value: |row, _| place(row.interval).to_owned().into(),
+            value: |row, _| row.interval.map_or("", place).to_owned().into(),
         },
         number("requests", "requests", 4, "requests of which the stage is known", |row, _| {
-            human::count(row.stage.requests).into()
+            row.stage.map_or_else(|| "?".to_owned(), |stage| human::count(stage.requests)).into()
         }),
-        number("p50", "time", 0, "median", |row, style| {
-            human::time(row.stage.p50_ns as f64, style).into()
-        }),
+        number("p50", "time", 0, "median", |row, style| row.time(style, |stage| stage.p50_ns)),
         number("p99", "time", 0, "99th percentile", |row, style| {
-            human::time(row.stage.p99_ns as f64, style).into()
+            row.time(style, |stage| stage.p99_ns)
         }),
         number("p99.9", "time", 5, "99.9th percentile", |row, style| {
-            human::time(row.stage.p999_ns as f64, style).into()
+            row.time(style, |stage| stage.p999_ns)
         }),
-        number("max", "time", 1, "the longest", |row, style| {
-            human::time(row.stage.max_ns as f64, style).into()
-        }),
+        number("max", "time", 1, "the longest", |row, style| row.time(style, |stage| stage.max_ns)),
         number(
             "%Q2C",
             "%",
             2,
             "the stage's share of the total time of these requests",
-            |row, _| row.stage.q2c_share.map_or_else(|| "?".to_owned(), human::percent).into(),
+            |row, _| row.q2c_share.map_or_else(|| "?".to_owned(), human::percent).into(),
         ),
     ],
 };
@@ -206,6 +221,19 @@ pub(crate) fn stage_rows(device: &DeviceSummary, style: &Style) -> Vec<StageRow>
     of_one(device, style).iter().flat_map(rows).collect()
 }
 
+/// The share of Q2C that is in none of the stages; `None` where a stage's share is not known.
+fn rest(intervals: &ByInterval<Option<StageTime>>, is_split: bool) -> Option<f64> {
+    let before: &[Interval] = if is_split {
+        &[Interval::Q2g, Interval::G2i, Interval::I2d, Interval::G2d]
+    } else {
+        &[Interval::Q2d]
+    };
+    let share = |at: Interval| intervals[at].map_or(Some(0.0), |stage| stage.q2c_share);
+    intervals[Interval::Q2c]?;
+    let known: Option<f64> = before.iter().chain(&[Interval::D2c]).map(|at| share(*at)).sum();
+    Some(1.0 - known?)
+}
+
 fn rows(group: &StageGroup) -> Vec<StageRow> {
     let intervals = &group.figures.intervals;
     let split = [Interval::Q2g, Interval::I2d, Interval::G2d];
@@ -218,8 +246,19 @@ fn rows(group: &StageGroup) -> Vec<StageRow> {
     let known = intervals.iter().filter_map(|(at, stage)| Some((at, (*stage)?)));
     let mut rows: Vec<StageRow> = known
         .filter(|(interval, stage)| worth(*interval, stage))
-        .map(|(interval, stage)| StageRow { group: String::new(), interval, stage })
+        .map(|(interval, stage)| StageRow {
+            group: String::new(),
+            interval: Some(interval),
+            stage: Some(stage),
+            q2c_share: stage.q2c_share,
+        })
         .collect();
+    if let Some(rest) = rest(intervals, is_split).filter(|share| *share >= LEAST_SHARE) {
+        let before_total = rows.len().saturating_sub(1);
+        let q2c_share = Some(rest);
+        let group = String::new();
+        rows.insert(before_total, StageRow { group, interval: None, stage: None, q2c_share });
+    }
     if let Some(first) = rows.first_mut() {
         first.group.clone_from(&group.name);
     }

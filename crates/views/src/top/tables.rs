@@ -8,10 +8,10 @@ use crate::interval::proc::processes_table;
 use crate::style::Style;
 use crate::table::{Definition, draw};
 use crate::text::{DEVICES, STAGES, StageRow, WAITS, process_name, stage_rows};
+use iowhy_core::analysis::Direction;
 use iowhy_core::analysis::processes::ProcessActivity;
 use iowhy_core::analysis::summary::{BreakdownAxis, BreakdownSubject};
 use iowhy_core::analysis::summary::{ClassRow, CodePathRow, DeviceSummary, ProcessRow};
-use iowhy_core::analysis::{Direction, Interval};
 use iowhy_core::compact_sort::CompactSort;
 use iowhy_core::model::WaitClass;
 use iowhy_core::moments::Moment;
@@ -181,7 +181,7 @@ fn stages(moment: &Moment, style: &Style) -> Rows<StageRow> {
                 if !row.group.is_empty() {
                     group.clone_from(&row.group);
                 }
-                let id = format!("{group} {}", interval_word(row.interval));
+                let id = format!("{group} {}", row.stage_word());
                 (id, Some(BreakdownSubject::Device(device.device.clone())), row)
             })
             .collect();
@@ -192,10 +192,6 @@ fn stages(moment: &Moment, style: &Style) -> Rows<StageRow> {
         orders: ORDERS,
         rows: moment.devices.iter().flat_map(of_device).collect(),
     }
-}
-
-fn interval_word(interval: Interval) -> String {
-    interval.word().to_uppercase()
 }
 
 /// Returns the position of an axis among the tables behind a line.
