@@ -39,6 +39,11 @@ impl ProcStat {
         self.field(number)?.checked_mul(tick_ns())
     }
 
+    /// Returns the CPU time of all its threads, nanoseconds, in steps of [`tick_ns`].
+    pub fn cpu_ns(&self) -> Option<u64> {
+        Some(self.ticks_ns(14)?.saturating_add(self.ticks_ns(15)?))
+    }
+
     /// Returns the time at which the process started, CLOCK_BOOTTIME nanoseconds, in steps of
     /// [`tick_ns`].
     pub fn start_ns(&self) -> Option<u64> {

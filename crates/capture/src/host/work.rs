@@ -35,6 +35,8 @@ pub struct WorkSeen {
     pub waiter: Option<u32>,
     /// Its ancestor that starts jobs at set times; 0 for none.
     pub scheduler: u32,
+    /// CPU time of its threads, nanoseconds. `None` if that is not known.
+    pub cpu_ns: Option<u64>,
 }
 
 /// The sockets of network namespaces, each read once.
@@ -59,7 +61,8 @@ impl WorkSeen {
     /// Reads it; `None` if the process is gone or may not be inspected.
     pub fn of(pid: u32, tables: &mut SocketTables) -> Option<WorkSeen> {
         let stat = ProcStat::for_pid(pid)?;
-        let mut seen = WorkSeen { terminal: is_in_foreground(&stat), ..WorkSeen::default() };
+        let terminal = is_in_foreground(&stat);
+        let mut seen = WorkSeen { terminal, cpu_ns: stat.cpu_ns(), ..WorkSeen::default() };
         (seen.waiter, seen.scheduler) = parents_of(&stat.name, stat.field(4)? as u32);
         let mut sockets: Vec<u64> = Vec::new();
         let entries = fs::read_dir(format!("/proc/{pid}/fd")).ok()?;

@@ -103,8 +103,8 @@ fn members(folder: &Path) -> Vec<u32> {
 /// A process's name and the CPU time of all its threads.
 fn cpu_of(pid: u32) -> Option<(String, u64)> {
     let stat = ProcStat::for_pid(pid)?;
-    let (user_ns, system_ns) = (stat.ticks_ns(14)?, stat.ticks_ns(15)?);
-    Some((stat.name, user_ns.saturating_add(system_ns)))
+    let cpu_ns = stat.cpu_ns()?;
+    Some((stat.name, cpu_ns))
 }
 
 #[cfg(test)]

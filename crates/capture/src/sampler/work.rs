@@ -28,7 +28,7 @@ struct Written {
     read: u64,
     /// The sample in which all values were written.
     whole: u64,
-    values: [Option<u64>; 5],
+    values: [Option<u64>; 6],
 }
 
 /// Reads who may wait for processes.
@@ -72,6 +72,7 @@ impl WorkSampler {
             (Metric::WorkTerminal, Some(u64::from(seen.terminal))),
             (Metric::WorkWaiter, seen.waiter.map(u64::from)),
             (Metric::WorkScheduler, Some(u64::from(seen.scheduler))),
+            (Metric::ProcessCpu, seen.cpu_ns),
         ];
         let recent = |written: &&Written| written.whole + REPEATED > self.looks;
         let before = self.written.get(&subject).filter(recent).copied();

@@ -229,8 +229,9 @@ metrics! {
         ProcessMemoryGroup = "memory.limit_cgroup" Gauge Count
             "The inode of the cgroup that has this limit: processes with the same one share it.";
         ProcessCpu = "stat.cpu_ns" Counter Nanoseconds "CPU time of its threads, in clock ticks; \
-                                                        only of processes in cgroups whose limit \
-                                                        of CPU time was reached.";
+                                                        of processes that wait for storage, now \
+                                                        and then, and of those in cgroups whose \
+                                                        limit of CPU time was reached.";
         HeldBack = "cgroup.cpu_throttled_ns" Counter Nanoseconds
             "Time in which its cgroup was throttled by its own or an ancestor's CPU limit, on all \
              CPUs together; the same for all of its processes.";

@@ -128,7 +128,27 @@ impl Facts<'_> {
         // Where the one that waits sleeps for the others, too, it depends on whose turn is longer.
         let is_mutual = hidden_ns >= MOST * waited_ns;
         let are_rounds = thread.sleeps >= ROUNDS && (is_throughout || is_mutual);
-        are_rounds.then(|| (thread.reached_ns as f64 / thread.waited_ns.max(1) as f64).min(1.0))
+        // Waits are hidden behind work only as long as the process works: threads of a runtime
+        // that has nothing to run sleep, and not for the one that waits.
+        let others_ns = (own.time_ns as f64 - waited_ns).max(0.0);
+        let worked = self.cpu_share(pid).map(|share| share * watch_ns + others_ns + hidden_ns);
+        let at_least_ns = worked.map_or(0.0, |worked_ns| waited_ns - worked_ns);
+        let gained_ns = (thread.reached_ns as f64).max(at_least_ns);
+        are_rounds.then(|| (gained_ns / waited_ns.max(1.0)).clamp(0.0, 1.0))
+    }
+
+    /// Returns the CPU time of a process for each unit of time: 1 for one CPU that is never idle.
+    /// `None` if it was not read twice.
+    fn cpu_share(&self, pid: u32) -> Option<f64> {
+        let series = self.summary().samples.of(Metric::ProcessCpu).iter();
+        let mut own =
+            series.filter(|series| process_of(&series.subject).is_some_and(|it| it.0 == pid));
+        let series = own.next()?;
+        let [(first_ns, first), .., (last_ns, last)] = series.points.as_slice() else {
+            return None;
+        };
+        let time_ns = last_ns.checked_sub(*first_ns).filter(|time_ns| *time_ns > 0)?;
+        Some((last - first).max(0.0) / time_ns as f64)
     }
 
     /// Returns why a faster device would not help the program of these waits, as half a sentence;
@@ -232,6 +252,19 @@ mod tests {
         assert!((in_rounds(23, 18, |_| {}) - 5.0 / 23.0).abs() < 0.01);
         // Where the reader is first it sleeps afterwards: all of its waits are hidden.
         assert!(gained(6000, 0) < 0.01);
+    }
+
+    #[test]
+    fn waits_are_hidden_only_while_the_process_works() {
+        let cpu = |share: f64| {
+            move |script: &mut Script| {
+                let subject = process_subject(1, "db");
+                script.sample(0, Metric::ProcessCpu, &subject, 0.0);
+                script.sample(8000 * MS, Metric::ProcessCpu, &subject, share * (8000 * MS) as f64);
+            }
+        };
+        assert!((in_rounds(23, 18, cpu(18.0 / 23.0)) - 5.0 / 23.0).abs() < 0.01);
+        assert!((in_rounds(23, 18, cpu(0.1)) - 0.9).abs() < 0.01, "idle threads of a runtime");
     }
 
     #[test]
