@@ -4,6 +4,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 
 import json
+import re
+import shlex
 
 from sos.report.plugins import Plugin, RedHatPlugin, DebianPlugin, UbuntuPlugin
 
@@ -12,6 +14,8 @@ try:
 except ImportError:
     # sos before 4.3 takes tuples.
     PluginOpt = None
+
+CONFIG = "/etc/iowhy/iowhy.toml"
 
 
 def option(name, default, text):
@@ -38,25 +42,45 @@ class Iowhy(Plugin, RedHatPlugin, DebianPlugin, UbuntuPlugin):
     def setup(self):
         redact = " --redact" if self.get_option("redact") else ""
         seconds = int(self.get_option("watch"))
-        self.add_cmd_output("iowhy check --json", suggest_filename="check.json")
+        self.add_cmd_output("iowhy check --json", suggest_filename="check.json", stderr=False)
         if seconds > 0:
             self.add_cmd_output(
                 f"iowhy -t {seconds} --no-keep --json{redact}",
                 suggest_filename="watch.json",
                 timeout=seconds + 60,
+                stderr=False,
             )
-        self.add_cmd_output(f"iowhy incidents --json{redact}", suggest_filename="incidents.json")
-        for number in self.newest():
+        # Sentences of a listed incident have names in them; its recording can be read without.
+        if redact:
+            for number in self.newest():
+                self.run(f"iowhy report {self.folder(number)} --json{redact}", number)
+        else:
             self.add_cmd_output(
-                f"iowhy incidents show {number} --json{redact}",
-                suggest_filename=f"incident-{number}.json",
+                "iowhy incidents --json", suggest_filename="incidents.json", stderr=False
             )
-        self.add_copy_spec("/etc/iowhy/iowhy.toml")
+            for number in self.newest():
+                self.run(f"iowhy incidents show {number} --json", number)
+            self.add_copy_spec(CONFIG)
+
+    def run(self, command, number):
+        """Adds what `command` says of an incident; its notes are no JSON."""
+        filename = f"incident-{number}.json"
+        self.add_cmd_output(command, suggest_filename=filename, stderr=False)
+
+    def folder(self, number):
+        """The folder of an incident, below the configured state directory."""
+        try:
+            with open(CONFIG, encoding="utf-8") as config:
+                found = re.search(r'^\s*state\s*=\s*"([^"\n]+)"', config.read(), re.MULTILINE)
+        except OSError:
+            found = None
+        state = found.group(1) if found else "/var/lib/iowhy"
+        return shlex.quote(f"{state}/incidents/{number:06}")
 
     def newest(self):
         """The numbers of the newest incidents; none without a recorder."""
         most = int(self.get_option("incidents"))
-        listed = self.exec_cmd("iowhy incidents --json")
+        listed = self.exec_cmd("iowhy incidents --json", stderr=False)
         try:
             known = json.loads(listed["output"])
         except (ValueError, KeyError, TypeError):
