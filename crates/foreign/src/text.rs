@@ -185,8 +185,11 @@ impl TextTables {
             self.events += 1;
             return;
         }
-        if self.is_of_another_host(line, environment) || figures::banner(line, environment) {
+        if self.is_of_another_host(line, environment) {
             return;
+        }
+        if figures::banner(line, environment) {
+            return self.report.next_run(&mut self.clock, book, out);
         }
         if self.is_of_another_form(line, book, environment, out) || self.sar_row(line, book, out) {
             return;

@@ -259,9 +259,20 @@ fn behind_date(words: &[&str]) -> Option<f64> {
     const MOST_BEHIND: usize = 2;
     let begins = |word: &str| word == BEFORE_HOUR || clock(word).is_some();
     let at = words.iter().position(|word| begins(word))?;
+    if !are_of_date(words.get(..at)?) {
+        return None;
+    }
     let rest = words.get(at..)?.join(" ");
     let (time, behind) = time_of_day(&rest);
     time.filter(|_| at > 0 && behind.split_whitespace().count() <= MOST_BEHIND)
+}
+
+/// Whether words are those of a date alone: no label before it, no row of a table.
+fn are_of_date(words: &[&str]) -> bool {
+    const MOST_NUMBERS: usize = 3;
+    let is_word = |word: &&str| !word.ends_with(':') && word.chars().any(char::is_alphanumeric);
+    let is_number = |word: &&&str| word.bytes().all(|byte| byte.is_ascii_digit());
+    words.iter().all(|word| is_word(word)) && words.iter().filter(is_number).count() <= MOST_NUMBERS
 }
 
 impl ReportClock {
@@ -420,7 +431,13 @@ mod tests {
             assert_eq!(time_alone(line), at, "{line}");
         }
         assert_eq!(time_alone("25. nov. 2026 kl. 22.40 +0000"), Some(81_600.0));
-        for line in ["[Wed Nov 25 22:40:28 2026] a reset", "2026 Nov 25 22:40:28 a b c: d"] {
+        for line in [
+            "[Wed Nov 25 22:40:28 2026] a reset",
+            "2026 Nov 25 22:40:28 a b c: d",
+            "Filesystem created:       Wed Nov 25 22:40:28 2026",
+            "root 1 0 0 2026 ? 00:00:05",
+            "1 0 0 5 2026 00:00:05 init",
+        ] {
             assert_eq!(time_alone(line), None, "{line}");
         }
         for (line, rest) in [

@@ -31,6 +31,10 @@ pub(super) struct PendingReport {
     part: Option<TableHeader>,
     /// The first report of iostat and of vmstat, and the tools of which there were others.
     since_boot: BTreeMap<ForeignKind, SinceBoot>,
+    /// The tools whose present run has had its first report.
+    begun: BTreeSet<ForeignKind>,
+    /// Whether it has had its first table of CPUs.
+    has_cpu: bool,
     others: BTreeSet<ForeignKind>,
     /// The first table of CPUs, which is since boot if iostat's first report is.
     first_cpu: Option<SinceBoot>,
@@ -224,8 +228,11 @@ impl PendingReport {
             return self.cpu(header, rows, book);
         }
         let has_first = matches!(header.kind, ForeignKind::Iostat | ForeignKind::Vmstat);
-        if has_first && !self.since_boot.contains_key(&header.kind) {
-            self.since_boot.insert(header.kind, SinceBoot { header, rows });
+        if has_first && self.begun.insert(header.kind) {
+            // The time between two runs is nobody's.
+            clock.take_passed();
+            let first = SinceBoot { header, rows };
+            self.since_boot.entry(first.header.kind).or_insert(first);
             return;
         }
         self.others.insert(header.kind);
@@ -249,6 +256,19 @@ impl PendingReport {
         for words in rows {
             TableRow { header, words, seconds }.take(book);
         }
+    }
+
+    /// Ends the last report and begins another run of sysstat's tools, whose first report is a mean
+    /// since boot, too.
+    pub fn next_run(
+        &mut self,
+        clock: &mut ReportClock,
+        book: &mut CounterBook,
+        out: &mut RowsOut<'_>,
+    ) {
+        self.end_rows(clock, book, out);
+        self.begun.remove(&ForeignKind::Iostat);
+        self.has_cpu = false;
     }
 
     /// Ends the last report. If there is no other, the one since boot is used.
@@ -275,12 +295,11 @@ impl PendingReport {
 
     /// A table of CPUs: its interval is that of the devices below it.
     fn cpu(&mut self, header: TableHeader, rows: Vec<Vec<String>>, book: &mut CounterBook) {
-        let is_first = self.first_cpu.is_none() && !self.since_boot.contains_key(&header.kind);
-        if is_first {
-            self.first_cpu = Some(SinceBoot { header, rows });
-        } else {
-            cpu(&header, &rows, figures::ASSUMED_S, book);
+        if self.has_cpu {
+            return cpu(&header, &rows, figures::ASSUMED_S, book);
         }
+        self.has_cpu = true;
+        self.first_cpu.get_or_insert(SinceBoot { header, rows });
     }
 
     /// Returns sentences on the limits of the reports.

@@ -40,6 +40,14 @@ fn iostat_with_times_tells_rates_and_that_a_device_is_saturated() {
 }
 
 #[test]
+fn each_run_of_iostat_begins_with_a_mean_since_boot() {
+    let later = IOSTAT_12.replace("22:40", "22:50");
+    let read = ReadFile::text(&format!("{IOSTAT_12}\n{later}"));
+    assert_eq!(read.rate("sda", Direction::Read), (80.0, 95.0));
+    assert_eq!(read.summary.watch.duration_ns, 20_000_000_000);
+}
+
+#[test]
 fn iostat_of_old_versions_and_other_locales() {
     let text = "\
 Device: rrqm/s wrqm/s r/s w/s rsec/s wsec/s avgrq-sz avgqu-sz await r_await w_await svctm %util
