@@ -4,11 +4,13 @@
 //! A target fails by panicking, by taking longer than libFuzzer's limit or by its memory limit.
 
 use iowhy_blktrace::btt::{Btt, report};
-use iowhy_blktrace::events::{self, EventText, ProcessNames, format::EventFormat};
+use iowhy_blktrace::events::{self, EventText, ProcessNames};
 use iowhy_blktrace::import::{self, CaptureImport};
 use iowhy_blktrace::stages::StageAnalysis;
-use iowhy_blktrace::trace::text_events::TextReader;
-use iowhy_blktrace::trace::{CaptureOptions, Order, RecordBatch, TraceCapture, TraceRecord};
+use iowhy_blktrace::trace::text_events::{LineLayout, TextReader};
+use iowhy_blktrace::trace::{
+    CaptureOptions, EventFormat, Order, RecordBatch, TraceCapture, TraceRecord,
+};
 use iowhy_core::analysis::stages::summary;
 use iowhy_core::model::Names;
 use iowhy_core::recording::RecordingReader;
@@ -20,7 +22,7 @@ fn open(bytes: &[u8], order: Order) -> TraceCapture {
     TraceCapture::from_reader(
         Box::new(Cursor::new(bytes.to_vec())),
         "fuzz",
-        CaptureOptions { order },
+        CaptureOptions { order, ..CaptureOptions::default() },
     )
 }
 
@@ -63,7 +65,10 @@ pub fn capture(bytes: &[u8]) {
 
 /// Bytes as events that blkparse, ftrace or perf script printed.
 pub fn text(bytes: &[u8]) {
-    let mut reader = TextReader::new(bytes, "fuzz".into());
+    read_all(TextReader::new(bytes, "fuzz".into()));
+}
+
+fn read_all(mut reader: TextReader<&[u8]>) {
     let mut batch = RecordBatch::default();
     // Reading from memory fails nowhere but at its end.
     while reader.read(&mut batch, 64).unwrap_or(false) {
@@ -71,7 +76,8 @@ pub fn text(bytes: &[u8]) {
     }
 }
 
-/// Bytes as a format string, applied to an event of every action.
+/// Bytes as a format string, applied to an event of every action; what was printed so is read by
+/// the same format.
 pub fn format(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let Ok(format) = EventFormat::parse(text) else { return };
@@ -80,7 +86,13 @@ pub fn format(bytes: &[u8]) {
         batch.push(TraceRecord { action, bytes: 512, ..TraceRecord::default() }, &[0; 8]);
     }
     let options = events::EventOptions { format: Some(format), ..events::EventOptions::default() };
-    EventText::new(options).write(&batch, 0, &mut Vec::new());
+    let mut printed = Vec::new();
+    EventText::new(options).write(&batch, 0, &mut printed);
+    if let Ok(layout) = LineLayout::parse(text) {
+        let mut reader = TextReader::new(&printed[..], "fuzz".into());
+        reader.read_by(Some(layout.into()));
+        read_all(reader);
+    }
 }
 
 /// Reads bytes as the files of a recording below `directory`, which holds one: first the

@@ -35,6 +35,7 @@ use candidates::{devices, processes};
 use clap::builder::{OsStringValueParser, PossibleValuesParser, TypedValueParser};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::ArgValueCandidates;
+use iowhy_blktrace::trace::text_events::LineLayout;
 use iowhy_capture::budget::{DEFAULT_PERCENT, PERCENT_RANGE};
 use iowhy_capture::live::WatchOptions;
 use iowhy_capture::plan::RingSize;
@@ -79,6 +80,10 @@ pub struct Cli {
         value_parser = PossibleValuesParser::new(foreign::words()),
     )]
     pub source_kind: Option<String>,
+    /// Read lines that `blkparse -f FORMAT` printed
+    #[arg(long, global = true, value_name = "FORMAT", value_parser = LineLayout::parse)]
+    #[arg(hide_short_help = true)]
+    pub blkparse_format: Option<LineLayout>,
     /// Whether to colour the output: always, for `less -R`; never; or on a terminal that can
     #[arg(long, global = true, value_name = "WHEN", value_enum, default_value = "auto")]
     #[arg(hide_default_value = true)]

@@ -6,7 +6,7 @@
 use crate::convert;
 use crate::failure::Failure;
 use crate::redaction;
-use iowhy_blktrace::trace::text_events;
+use iowhy_blktrace::trace::text_events::{self, LineLayout};
 use iowhy_foreign::fio_log;
 use iowhy_foreign::import::Bytes;
 use iowhy_foreign::kind::{self, HEAD, detect};
@@ -16,13 +16,15 @@ use iowhy_fs::read;
 use std::collections::BTreeSet;
 use std::io::{self, BufRead, Read};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 /// The word that stands for single block events, whatever the content looks like.
 pub const BLOCK_EVENTS: &str = "block-events";
 
 /// The word of `--as`, if it was given.
 static FORCED: OnceLock<String> = OnceLock::new();
+/// The format of `--blkparse-format`, if it was given.
+static LAYOUT: OnceLock<Arc<LineLayout>> = OnceLock::new();
 
 /// A source of another tool.
 #[derive(Clone, Debug)]
@@ -44,6 +46,17 @@ impl ForeignSource {
 /// Notes the word of `--as`.
 pub fn force(word: String) {
     FORCED.get_or_init(|| word);
+}
+
+/// Notes the format of `--blkparse-format`, whose lines are block events.
+pub fn read_by(layout: LineLayout) {
+    LAYOUT.get_or_init(|| Arc::new(layout));
+    force(BLOCK_EVENTS.to_owned());
+}
+
+/// Returns the format of `--blkparse-format`, if it was given.
+pub fn layout() -> Option<Arc<LineLayout>> {
+    LAYOUT.get().cloned()
 }
 
 /// Every word that `--as` takes.

@@ -66,6 +66,9 @@ fn main() -> ExitCode {
     if cli.command.as_ref().is_some_and(only_reads) {
         iowhy_fs::rights::keep_own_rights_only();
     }
+    if let Some(layout) = &cli.blkparse_format {
+        foreign::read_by(layout.clone());
+    }
     if let Some(word) = &cli.source_kind {
         foreign::force(word.clone());
     }

@@ -39,8 +39,8 @@ pub enum FoundSource {
 }
 
 const WHAT_IS_READ: &str = "a source is the directory of a recording or an incident, blktrace's \
-    files (sda.blktrace.*, or just sda), a dump of `blkparse -d`, the text of blkparse, ftrace or \
-    perf script, the output of iostat -x, sar, vmstat, pidstat -d, atop -P, pcp2json, iotop -b, \
+    files (sda.blktrace.*, or just sda), a dump of `blkparse -d`, the text of blkparse (of its -f \
+    with --blkparse-format), ftrace or perf script, the output of iostat -x, sar, vmstat, pidstat -d, atop -P, pcp2json, iotop -b, \
     biosnoop, fio, smartctl or dmesg, node_exporter's metrics, a sosreport, or - for standard \
     input; --as says which";
 
@@ -59,6 +59,7 @@ pub fn find(given: &[PathBuf]) -> Result<FoundSource, Failure> {
 }
 
 fn detect(given: &[PathBuf]) -> Result<FoundSource, Failure> {
+    once_each(given)?;
     let given = &*convert::instead(given)?;
     let recording = given.iter().find_map(|path| Some((path, recording_in(path)?)));
     match (recording, given) {
@@ -75,6 +76,19 @@ fn detect(given: &[PathBuf]) -> Result<FoundSource, Failure> {
             },
         },
     }
+}
+
+/// Fails if a file is given twice, whose figures would count twice.
+fn once_each(given: &[PathBuf]) -> Result<(), Failure> {
+    let mut seen = BTreeSet::new();
+    for path in given {
+        let place = std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
+        if !seen.insert(place) {
+            let message = format!("failed to read {}: it is given twice", path.display());
+            return Err(Failure::new(message, Some("name each file once".to_owned())));
+        }
+    }
+    Ok(())
 }
 
 /// The recording that `path` is, or that the incident in `path` has.
@@ -142,7 +156,10 @@ fn is_denied(path: &Path) -> bool {
 
 /// Opens a capture's streams.
 pub fn capture(inputs: &Inputs, order: Order) -> Result<TraceCapture, Failure> {
-    Ok(TraceCapture::from_inputs(inputs.clone(), CaptureOptions { order })?)
+    Ok(TraceCapture::from_inputs(
+        inputs.clone(),
+        CaptureOptions { order, layout: foreign::layout() },
+    )?)
 }
 
 /// The process names in a capture that can be read twice: a name often comes later than its

@@ -21,8 +21,11 @@ pub fn time(nanoseconds: f64) -> String {
     }
 }
 
-/// Bytes: `512 B`, `4.00 KiB`, `1.20 TiB`.
+/// Bytes: `512 B`, `4.00 KiB`, `1.20 TiB`; `?` for no number.
 pub fn bytes(bytes: f64) -> String {
+    if bytes.is_nan() {
+        return "?".to_owned();
+    }
     if bytes < 1023.5 {
         return format!("{} B", bytes.round().max(0.0).abs());
     }
@@ -37,9 +40,10 @@ pub fn count(count: u64) -> String {
     grouped(count)
 }
 
-/// A rate without its unit: `1,391`, `12.0`, `0.10`.
+/// A rate without its unit: `1,391`, `12.0`, `0.10`; `?` for no number.
 pub fn rate(rate: f64) -> String {
     match rate {
+        r if r.is_nan() => "?".to_owned(),
         r if r <= 0.0 => "0".to_owned(),
         r if r < 0.005 => "<0.01".to_owned(),
         r if r >= 999.5 => count(r.round() as u64),

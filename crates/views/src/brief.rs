@@ -125,7 +125,7 @@ impl BriefLimits {
             gain: finding
                 .gain
                 .as_ref()
-                .map(|gain| Gain { process: short(&gain.process), share: gain.share }),
+                .map(|gain| Gain { process: short(&gain.process), ..gain.clone() }),
             confidence: finding.confidence,
             subject: Subject {
                 device: short(&subject.device),

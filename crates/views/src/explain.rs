@@ -235,7 +235,7 @@ fn seen(page: &mut CausePage<'_>, rule: &Rule, SeenCause { diagnosis, source, ..
 
 fn finding_seen(page: &mut CausePage<'_>, finding: &Finding, source: &str) {
     page.prose(&finding.sentence);
-    page.prose(&weight(finding));
+    page.prose(&weight(finding, page.style));
     for evidence in &finding.evidence {
         let figure = figure(evidence, page.style);
         page.prose(&format!("{}: {figure}", evidence.what));

@@ -119,7 +119,7 @@ fn share(share: f64) -> TableCell {
 }
 
 const REQUESTS: Column<ShareRow> =
-    number("requests", "requests", 1, "requests of which Q2C is known", |row, _| {
+    number("requests", "requests", 2, "requests of which Q2C is known", |row, _| {
         human::count(row.shares.requests).into()
     });
 const MEAN: Column<ShareRow> =
@@ -144,7 +144,7 @@ const OTHER: Column<ShareRow> = explained(
     number(
         "%other",
         "%",
-        0,
+        1,
         "a flush of the cache before the data (`preflush_share` in JSON), and the time from the \
          first D to the last, if the driver requeued the request (`requeue_share`)",
         |row, _| share(row.shares.preflush_share + row.shares.requeue_share),

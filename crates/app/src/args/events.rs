@@ -4,8 +4,8 @@ use super::SourceOrWatch;
 use super::candidates::devices;
 use clap::Args;
 use clap_complete::ArgValueCandidates;
-use iowhy_blktrace::events::format::EventFormat;
 use iowhy_blktrace::events::mask;
+use iowhy_blktrace::trace::EventFormat;
 
 /// `iowhy events`.
 #[derive(Args, Debug)]

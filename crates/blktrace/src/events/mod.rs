@@ -22,8 +22,9 @@ pub mod put;
 pub mod steps;
 pub mod summary;
 
+use crate::trace::EventFormat;
 use crate::trace::{RecordBatch, TraceCapture, TraceRecord, action::notify};
-use format::EventFormat;
+
 use iowhy_core::bounded_map::CappedMap;
 use std::sync::{Mutex, PoisonError};
 use std::thread;

@@ -8,7 +8,7 @@ use super::input::{Input, InputGroup, Inputs};
 use super::reader::MIN_BUFFER;
 use super::record::RecordBatch;
 use super::stream::{Bytes, Stream};
-use super::text_events::TextTool;
+use super::text_events::{LineLayout, TextTool};
 use super::tournament::Tournament;
 use super::warning::{WarningKind, Warnings};
 use iowhy_fs::read;
@@ -16,6 +16,7 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Memory for all buffers of all streams.
 const BUFFERS: usize = 8 << 20;
@@ -34,10 +35,13 @@ pub enum Order {
 }
 
 /// Options for reading a capture.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct CaptureOptions {
     /// The order of records.
     pub order: Order,
+    /// The format of lines of text, as `blkparse -f` takes it; `None` if they are as any of the
+    /// known tools prints them.
+    pub layout: Option<Arc<LineLayout>>,
 }
 
 /// The reason why a capture cannot be read.
@@ -66,6 +70,7 @@ pub struct TraceCapture {
     streams: Vec<Stream>,
     matches: Tournament,
     order: Order,
+    layout: Option<Arc<LineLayout>>,
     genesis: u64,
     /// Notes that were met while the streams were opened.
     early: RecordBatch,
@@ -125,9 +130,10 @@ impl TraceCapture {
 
     /// A capture of one stream that is already open, such as a pipe.
     pub fn from_reader(input: Bytes, name: &str, options: CaptureOptions) -> TraceCapture {
-        let mut capture = TraceCapture::empty(options);
         let sort = options.order == Order::Time;
-        capture.streams.push(Stream::new(input, name, 0, None, sort, 256 << 10));
+        let mut capture = TraceCapture::empty(options);
+        let stream = Stream::new(input, name, 0, None, sort, 256 << 10);
+        capture.streams.push(stream.read_by(capture.layout.clone()));
         capture
     }
 
@@ -136,6 +142,7 @@ impl TraceCapture {
             streams: Vec::new(),
             matches: Tournament::default(),
             order: options.order,
+            layout: options.layout,
             genesis: 0,
             early: RecordBatch::default(),
             started: false,
@@ -163,7 +170,8 @@ impl TraceCapture {
             }
         };
         let sort = cpu.is_none() && self.order == Order::Time;
-        self.streams.push(Stream::new(bytes, &name, group, cpu, sort, buffer));
+        let stream = Stream::new(bytes, &name, group, cpu, sort, buffer);
+        self.streams.push(stream.read_by(self.layout.clone()));
         Ok(())
     }
 

@@ -4,7 +4,7 @@
 
 use super::reader::RecordReader;
 use super::record::{MAGIC, RecordBatch, TraceRecord};
-use super::text_events::{TextReader, TextTool};
+use super::text_events::{LineLayout, TextReader, TextTool};
 use super::warning::{WarningKind, Warnings};
 use iowhy_core::bounded_map::CappedMap;
 use std::io::{self, BufReader, Cursor, Read};
@@ -134,6 +134,14 @@ impl Stream {
             ended: false,
             checks: Checks::default(),
         }
+    }
+
+    /// The stream, whose lines are of `layout` if it is text.
+    pub(super) fn read_by(mut self, layout: Option<Arc<LineLayout>>) -> Stream {
+        if let StreamReader::Text(reader) = &mut self.reader {
+            reader.read_by(layout);
+        }
+        self
     }
 
     /// The tool that printed it, if it is text and had an event.

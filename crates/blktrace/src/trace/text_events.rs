@@ -4,11 +4,13 @@
 //! What does not belong here: writing such text (see [`crate::events`]).
 
 mod blkparse;
+mod formatted;
 mod ftrace;
 mod repair;
 
 use super::action::{category, notify};
 use super::{RecordBatch, TraceRecord, WarningKind, Warnings};
+pub use formatted::LineLayout;
 use iowhy_core::bounded_map::CappedMap;
 use repair::{EventNews, TextRepair};
 use std::io::{self, BufRead};
@@ -116,6 +118,8 @@ pub struct TextReader<R> {
     sequences: CappedMap<u32, u32, MOST_CPUS>,
     /// The memory of earlier lines.
     repair: TextRepair,
+    /// The format of its lines, where the user gave it.
+    layout: Option<Arc<LineLayout>>,
     /// The tool that printed most recently.
     tool: Option<TextTool>,
     /// The beginning of an event whose line a mail wrapped, as far as lines tell.
@@ -135,10 +139,16 @@ impl<R: BufRead> TextReader<R> {
             named: CappedMap::default(),
             sequences: CappedMap::default(),
             repair: TextRepair::default(),
+            layout: None,
             tool: None,
             wrapped: None,
             warnings: Warnings::default(),
         }
+    }
+
+    /// Reads all further lines by a format of blkparse, if one is given.
+    pub fn read_by(&mut self, layout: Option<Arc<LineLayout>>) {
+        self.layout = layout;
     }
 
     /// The tool whose lines were read; `None` before the first event.
@@ -174,7 +184,11 @@ impl<R: BufRead> TextReader<R> {
     /// Takes the line at offset `at`. Nearly all lines are events, which are asked for first.
     fn take(&mut self, text: &str, at: u64, batch: &mut RecordBatch) {
         let is_comment = text.starts_with('#');
-        if let Some(event) = parse_unquoted(text).filter(|_| !is_comment) {
+        let event = match &self.layout {
+            Some(layout) => layout.event(text),
+            None => parse_unquoted(text),
+        };
+        if let Some(event) = event.filter(|_| !is_comment) {
             self.leave_out();
             return self.push(event, batch);
         }

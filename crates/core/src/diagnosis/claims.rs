@@ -13,7 +13,7 @@ use super::facts::{Facts, Gain, Waited};
 use crate::analysis::summary::ChainRow;
 use crate::analysis::summary::patterns::WaitGroup;
 use crate::model::WaitClass;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Classes of waits for requests, also where it is not known for which.
 const FOR_REQUESTS: &[WaitClass] = &[
@@ -218,7 +218,7 @@ impl Claims {
     /// no program that counts waits in them.
     pub fn gain(&self, facts: &Facts<'_>, counts: impl Fn(&WaitGroup) -> bool) -> Option<Gain> {
         let waits = &facts.summary().patterns.waits;
-        let mut lost: BTreeMap<(&str, Option<&str>), u64> = BTreeMap::new();
+        let mut lost: BTreeMap<(&str, Option<&str>), (u64, BTreeSet<u32>)> = BTreeMap::new();
         for (cell, time_ns) in &self.cells {
             let Cell::Wait(group, _) = cell else { continue };
             // Of a part of the watch some are missing; the rest is in order.
@@ -227,13 +227,16 @@ impl Claims {
                 continue;
             };
             let gained_ns = (*time_ns as f64 * facts.gained_share(group)) as u64;
-            let lost: &mut u64 =
+            let (lost_ns, pids) =
                 lost.entry((&group.process, group.container.as_deref())).or_default();
-            *lost = lost.saturating_add(gained_ns);
+            *lost_ns = lost_ns.saturating_add(gained_ns);
+            pids.insert(group.pid);
         }
         let share = |ns: u64| ns as f64 / facts.duration_ns().max(1) as f64;
-        let most = lost.into_iter().max_by_key(|(_, ns)| *ns);
-        let most = most.map(|((process, _), ns)| Gain::new(Some(process), share(ns)));
+        let most = lost.into_iter().max_by_key(|(_, (ns, _))| *ns);
+        let most = most.map(|((process, _), (ns, pids))| {
+            Gain::new(facts, Some(process), share(ns), pids.len() as u64)
+        });
         let chained = self.gain_of_chain(facts);
         most.into_iter().chain(chained).max_by(|a, b| a.share.total_cmp(&b.share))
     }
@@ -245,7 +248,8 @@ impl Claims {
             let Cell::Chain(place) = cell else { return None };
             let first = rows.get(*place as usize)?.steps.first()?;
             let each_ns = *time_ns as f64 / first.threads.max(1) as f64;
-            Some(Gain::new(Some(&first.process), each_ns / facts.duration_ns().max(1) as f64))
+            let share = each_ns / facts.duration_ns().max(1) as f64;
+            Some(Gain::new(facts, Some(&first.process), share, 0))
         });
         gains.max_by(|a, b| a.share.total_cmp(&b.share))
     }

@@ -525,7 +525,7 @@ impl Finding {
             (is_own || self.place >= Place::Flush && facts.is_sync(group)) && facts.is_paced(group)
         };
         self.gain = match self.held {
-            Some(share) => Some(Gain::new(self.subject.process.as_deref(), share)),
+            Some(share) => Some(Gain::new(facts, self.subject.process.as_deref(), share, 0)),
             // How a program of maintenance syncs is its own doing.
             None => self.claims.gain(facts, |group| {
                 let is_own_doing = programs::is_maintenance(&group.process)
@@ -567,7 +567,7 @@ impl Finding {
             behind.filter(|(who, _, time_ns)| *time_ns as f64 >= least_ns && !is_dump(who));
         if let Some((who, verb, time_ns)) = behind {
             self.sentence.push_str(&format!("; {who} {verb} for {process}"));
-            let what = format!("time that {who} waited for it");
+            let what = format!("time that {who} waited for {process}");
             let (figure, unit, command) = (time_ns as f64, "ns", CHAINS.to_owned());
             self.evidence.insert(0, Evidence { what, figure, unit, command });
         }

@@ -169,8 +169,10 @@ pub(crate) struct BriefDevice {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct BriefDirection {
     /// Requests per second.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub per_s: f64,
     /// Bytes per second.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub bytes_per_s: f64,
     /// iostat's await, nanoseconds.
     pub await_ns: Option<f64>,

@@ -138,7 +138,7 @@ fn one(
     is_heading: bool,
 ) -> Markup {
     let text = capitalised(&readable(&finding.sentence, style));
-    let weight = readable(&weight_alone(finding), style);
+    let weight = readable(&weight_alone(finding, style), style);
     let subject = &finding.subject;
     let shown =
         |text: &Option<String>| text.as_deref().map(|text| escape(text, style).into_owned());

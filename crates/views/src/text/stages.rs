@@ -70,8 +70,7 @@ pub const STAGES: Definition<StageRow> = Definition {
                        issued to the driver, C completed; other is the rest of Q2C: a flush of \
                        the cache before the data, requeues by the driver, or not known",
             legend: "Q queued, G got a request, I in the scheduler, D at the driver, C completed; \
-                     other: a flush before the data, requeues, or not known; stages below 1 % are \
-                     left out",
+                     stages below 1 % are left out",
             value: |row, _| row.stage_word().into(),
         },
         Column {
@@ -81,7 +80,7 @@ pub const STAGES: Definition<StageRow> = Definition {
             room: Room::Rank(3),
             sentence: "what the time of the stage is spent in",
             legend: "",
-            value: |row, _| row.interval.map_or("", place).to_owned().into(),
+            value: |row, _| row.interval.map_or("flushes, requeues", place).to_owned().into(),
         },
         number("requests", "requests", 4, "requests of which the stage is known", |row, _| {
             row.stage.map_or_else(|| "?".to_owned(), |stage| human::count(stage.requests)).into()
@@ -191,7 +190,7 @@ fn line(group: &StageGroup<'_>, screen: &mut Screen) {
         return;
     };
     let time = |nanoseconds: u64| human::time(nanoseconds as f64, &style);
-    let from = if whole == Interval::D2c { " (D2C)" } else { "" };
+    let from = if whole == Interval::D2c { " at the device" } else { "" };
     let mut text = format!(
         "{}{from}: p50 {}, p99 {}, max {}",
         group.name,

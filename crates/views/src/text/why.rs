@@ -77,10 +77,16 @@ pub(super) fn brief(
         }
         let style = *screen.style;
         let text = capitalised(&readable(&finding.sentence, &style));
-        // Without a warning it is all that there is to say.
+        // Without a warning it is all that there is to say, and nothing to act on.
         let most = if index == 0 { limits.sentence } else { limits.other };
-        let lines = sentence_within(&text, style.columns() - INDENT, most, &style);
-        numbered(index + 1, &lines, finding.severity, screen);
+        let within = |columns: usize| sentence_within(&text, columns, most, &style);
+        let columns = style.columns() - INDENT;
+        match finding.severity {
+            Severity::Info if index == 0 => {
+                hung(&within(columns - 2), INDENT, Paint::Plain, screen)
+            }
+            severity => numbered(index + 1, &within(columns), severity, screen),
+        }
     }
     if let Some(sentence) = diagnosis.red_herrings.first() {
         let text = format!("not the cause: {}", readable(sentence, screen.style));
@@ -95,7 +101,7 @@ fn whole(finding: &Finding, limits: &LineLimits, screen: &mut Screen) {
     let text = capitalised(&readable(&finding.sentence, &style));
     let lines = sentence_within(&text, style.columns() - INDENT, limits.sentence, &style);
     numbered(1, &lines, finding.severity, screen);
-    screen.prose(&readable(&loss(finding), &style), INDENT, Paint::Faint);
+    screen.prose(&readable(&loss(finding, &style), &style), INDENT, Paint::Faint);
     if let Some(waits) = &finding.waits {
         let text = capitalised(&readable(waits, &style));
         let lines = sentence_within(&text, style.columns() - INDENT - 2, limits.waits, &style);
@@ -311,7 +317,7 @@ fn one(number: usize, finding: &Finding, screen: &mut Screen) {
     let style = *screen.style;
     let text = capitalised(&readable(&finding.sentence, &style));
     numbered(number, &prose(&text, style.columns() - INDENT), finding.severity, screen);
-    screen.prose(&readable(&weight(finding), &style), INDENT, Paint::Faint);
+    screen.prose(&readable(&weight(finding, &style), &style), INDENT, Paint::Faint);
     if let Some(waits) = &finding.waits {
         screen.prose(&capitalised(&readable(waits, &style)), INDENT, Paint::Plain);
     }
@@ -344,32 +350,39 @@ fn severity_paint(severity: Severity) -> Paint {
 
 /// Severity, confidence and what is lost: `critical, certain: mysqld loses 89 % of its time
 /// (fsync-heavy)`.
-fn loss(finding: &Finding) -> String {
+fn loss(finding: &Finding, style: &Style) -> String {
     let (severity, sure) = (finding.severity.word(), finding.confidence.word());
-    let lost = own_loss(finding).or_else(|| impact(finding));
+    let lost = own_loss(finding, style).or_else(|| impact(finding));
     let lost = lost.map(|lost| format!(": {lost}")).unwrap_or_default();
     format!("{severity}, {sure}{lost} ({})", finding.cause)
 }
 
-/// Returns how much of its own time the program loses that would gain most; `None` if that is next
-/// to nothing, or if nobody is known to be held up.
-fn own_loss(finding: &Finding) -> Option<String> {
+/// Returns how much time the program loses that would gain most, and of how much; `None` if that is
+/// next to nothing, or if nobody is known to be held up.
+fn own_loss(finding: &Finding, style: &Style) -> Option<String> {
     let gain = finding.gain.as_ref().filter(|gain| gain.share >= LEAST_LOSS)?;
+    let process = gain.process.as_ref()?;
     let limit = if finding.impact_at_most { "up to " } else { "" };
-    let lost = human::percent(gain.share);
-    gain.process.as_ref().map(|process| format!("{process} loses {limit}{lost} % of its time"))
+    let [lost, watch] = [gain.time_ns, gain.watch_ns].map(|ns| human::time(ns as f64, style));
+    Some(match gain.processes {
+        0 | 1 if gain.time_ns <= gain.watch_ns => {
+            format!("{process} loses {limit}{lost} of {watch} to it")
+        }
+        0 | 1 => format!("threads of {process} lose {limit}{lost} to it within {watch}"),
+        many => format!("{many} processes of {process} lose {limit}{lost} to it within {watch}"),
+    })
 }
 
 /// Severity, losses and confidence: `critical: mysqld loses 89 % of its time; 40 % of the blocked
 /// time; certain; fsync-heavy`.
-pub(crate) fn weight(finding: &Finding) -> String {
-    format!("{}: {}", finding.severity.word(), weight_alone(finding))
+pub(crate) fn weight(finding: &Finding, style: &Style) -> String {
+    format!("{}: {}", finding.severity.word(), weight_alone(finding, style))
 }
 
 /// Returns losses and confidence, without the severity.
-pub(crate) fn weight_alone(finding: &Finding) -> String {
+pub(crate) fn weight_alone(finding: &Finding, style: &Style) -> String {
     let sure = finding.confidence.word().to_owned();
-    let mut parts: Vec<String> = own_loss(finding).into_iter().collect();
+    let mut parts: Vec<String> = own_loss(finding, style).into_iter().collect();
     parts.extend(impact(finding));
     parts.extend([sure, finding.cause.to_owned()]);
     let mut symptoms = finding.symptoms.clone();

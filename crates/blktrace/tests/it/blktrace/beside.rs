@@ -3,9 +3,9 @@
 
 use super::generate::Mix;
 use super::*;
-use iowhy_blktrace::events::format::EventFormat;
 use iowhy_blktrace::import::{self, CaptureImport};
 use iowhy_blktrace::trace::CaptureWriter;
+use iowhy_blktrace::trace::EventFormat;
 use iowhy_blktrace::trace::writer;
 use iowhy_core::model::Names;
 use iowhy_core::source::{self, Progress, Source};

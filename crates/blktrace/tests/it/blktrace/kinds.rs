@@ -4,8 +4,8 @@
 use super::*;
 use iowhy_blktrace::import::{self, CaptureImport};
 use iowhy_core::analysis::Summarizer;
-use iowhy_core::analysis::Summary;
 use iowhy_core::analysis::stages::Stage;
+use iowhy_core::analysis::{Direction, Summary};
 use iowhy_core::diagnosis::diagnose;
 use iowhy_core::model::{Names, Operation, Request, Status};
 use iowhy_core::source::{self, Progress, Source};
@@ -145,6 +145,25 @@ fn a_flush_whose_end_is_never_logged_is_no_stall() {
     assert!(read.said().contains("2 requests of 93:32, all of them flushes, never ended"));
     assert!(!read.causes().contains(&"hung-io"));
     assert!(read.summary.environment.source == "ftrace", "{}", read.summary.environment.source);
+    // A flush that the driver got is the kernel's command, and no write.
+    let writes = device.directions[Direction::Write].requests;
+    let flushes = device.directions[Direction::Flush].requests;
+    assert_eq!(flushes, 2);
+    assert_eq!(writes + 2, device_issues(&without_ends_of_flushes()));
+}
+
+/// The issues of the first device of a text.
+fn device_issues(text: &str) -> u64 {
+    text.lines().filter(|line| line.contains("block_rq_issue: 93,32")).count() as u64
+}
+
+#[test]
+fn a_single_event_has_no_rate() {
+    let read = ReadText::new(
+        "a-7 [000] d.h.. 100.000001: block_rq_complete: 8,0 R () 64 + 8 none,0,0 [-5]\n",
+    );
+    let rate = read.summary.devices[0].directions[Direction::Read].requests_per_s;
+    assert!(rate.is_nan(), "{rate}");
 }
 
 /// Lines of trace-cmd with a disk that is read all the time, and a drive that is asked every two

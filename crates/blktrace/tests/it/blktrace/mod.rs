@@ -48,7 +48,7 @@ impl GeneratedCapture {
 }
 
 fn open(given: &[PathBuf], order: Order) -> TraceCapture {
-    TraceCapture::open(given, CaptureOptions { order }).unwrap()
+    TraceCapture::open(given, CaptureOptions { order, ..CaptureOptions::default() }).unwrap()
 }
 
 /// Every record with its payload, and the capture for its warnings.

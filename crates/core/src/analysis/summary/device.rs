@@ -136,13 +136,16 @@ pub struct DirectionSummary {
     pub requests: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Requests per second.
+    /// Requests per second; NaN (null) if the watch has no length.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub requests_per_s: f64,
-    /// Bytes per second.
+    /// Bytes per second; NaN (null) as above.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub bytes_per_s: f64,
     /// Average size of a request, bytes.
     pub average_bytes: Option<f64>,
-    /// Bios merged into other requests, per second.
+    /// Bios merged into other requests, per second; NaN (null) as above.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub merges_per_s: f64,
     /// Their share of all submitted bios; `None` without any.
     pub merged_share: Option<f64>,

@@ -18,9 +18,9 @@ impl WatchWindow {
         self.duration_ns() as f64 / 1e9
     }
 
-    /// `amount` per second of the watch; 0 if the watch has no length.
+    /// `amount` per second of the watch; no number (null in JSON) if the watch has no length.
     pub fn per_s(self, amount: u64) -> f64 {
-        self.rate(amount).unwrap_or(0.0)
+        self.rate(amount).unwrap_or(f64::NAN)
     }
 
     /// `amount` per second of the watch; `None` if the watch has no length.

@@ -8,7 +8,6 @@ use super::kind::BottleneckKind;
 use crate::analysis::summary::{DeviceSummary, Direction};
 use crate::diagnosis::convoy;
 use crate::diagnosis::facts::shape::two_modes;
-use crate::diagnosis::facts::syncs::ProgramSyncs;
 use crate::diagnosis::facts::thresholds::MOST;
 use crate::diagnosis::facts::{Facts, PAGE, Waited};
 use crate::diagnosis::finding::{Confidence, Finding, Severity};
@@ -43,14 +42,10 @@ pub fn finding(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> Finding {
             format!("iowhy waits{flags}"),
         );
     let finding = shaped(finding, group);
+    let (calls, mean_ns) = calls(facts, group);
     let finding = finding
-        .shown("mean time of a call", mean_ns(facts, group), "ns", format!("iowhy waits{flags}"))
-        .shown(
-            "waits",
-            group.waited.waits as f64 / facts.seconds(),
-            "1/s",
-            "iowhy waits".to_owned(),
-        )
+        .shown("mean time of a call", mean_ns, "ns", format!("iowhy waits{flags}"))
+        .shown("calls", calls as f64 / facts.seconds(), "1/s", format!("iowhy waits{flags}"))
         .fix(fix(facts, group, &subject, role))
         .check(check(group));
     busy(finding, group.device).about(subject)
@@ -128,7 +123,7 @@ fn sentence(
         Some(device) if !on.is_empty() && bound::is_saturated(device) => ", which is saturated:",
         _ => ",",
     };
-    let (mean_ns, longest_ns) = (mean_ns(facts, group), top.waited.longest_ns() as f64);
+    let (mean_ns, longest_ns) = (calls(facts, group).1, top.waited.longest_ns() as f64);
     // A mean of many short waits and a long one hides the long one.
     let longest = (longest_ns >= UNLIKE_THE_MEAN * mean_ns)
         .then(|| format!(", up to {}", words::time(longest_ns)));
@@ -142,10 +137,11 @@ fn sentence(
     )
 }
 
-/// Returns the mean time of a call of the first program, nanoseconds: of a sync the same as the
-/// causes that are about its syncs.
-fn mean_ns(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> f64 {
-    let Some(top) = group.programs.first() else { return group.waited.mean_ns() };
+/// Returns the number of calls of the first program that waited, and their mean time, nanoseconds:
+/// of syncs the same as the causes that are about its syncs.
+fn calls(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> (u64, f64) {
+    let all = |waited: &Waited<'_>| (waited.calls, waited.mean_ns());
+    let Some(top) = group.programs.first() else { return all(&group.waited) };
     let key = |waited: &Waited<'_>| {
         waited
             .groups
@@ -157,7 +153,7 @@ fn mean_ns(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> f64 {
     let own = syncs.iter().find(|program| key(&program.waited) == key(&top.waited));
     // A single long wait is what this finding may be about.
     let usual = own.filter(|program| program.usual_ns() == program.waited.time_ns);
-    usual.map_or(top.waited.mean_ns(), ProgramSyncs::mean_ns)
+    usual.map_or(all(&top.waited), |program| (program.count(), program.mean_ns()))
 }
 
 /// Returns the waiting program, and the verb that agrees with it.

@@ -42,12 +42,31 @@ pub struct Gain {
     /// The share of its own time that it would not lose, 0 to 1: of the time of one thread, without
     /// waits that are hidden behind other work. Work without pauses would take that much less time.
     pub share: f64,
+    /// That time of all of its threads together, nanoseconds.
+    pub time_ns: u64,
+    /// The length of the watch, of which it is lost, nanoseconds.
+    pub watch_ns: u64,
+    /// The number of its processes that lose it; 0 if it is not known.
+    pub processes: u64,
 }
 
 impl Gain {
-    /// Returns the gain of a program; a share above 1, of several threads, is all of its time.
-    pub(in crate::diagnosis) fn new(process: Option<&str>, share: f64) -> Gain {
-        Gain { process: process.map(str::to_owned), share: share.clamp(0.0, 1.0) }
+    /// Returns the gain of a program of so many processes; a share above 1, of several threads, is
+    /// all of its time.
+    pub(in crate::diagnosis) fn new(
+        facts: &Facts<'_>,
+        process: Option<&str>,
+        share: f64,
+        processes: u64,
+    ) -> Gain {
+        let watch_ns = facts.duration_ns();
+        Gain {
+            process: process.map(str::to_owned),
+            share: share.clamp(0.0, 1.0),
+            time_ns: (share.max(0.0) * watch_ns as f64) as u64,
+            watch_ns,
+            processes,
+        }
     }
 }
 

@@ -116,8 +116,8 @@ fn by_attribute(facts: &Facts<'_>) -> Option<Finding> {
     let finding = waiting_for(facts, &waited, subject, sentence)
         .upper_bound()
         .fix(
-            "if the programs need neither durable names nor durable writes (a mail queue does): \
-             `chattr -R -S -D FOLDER` clears the attributes, which new files and folders inherit; \
+            "a mail queue needs it; if the programs need neither durable names nor durable \
+             writes: `chattr -R -S -D FOLDER` clears the attributes, which new files and folders inherit; \
              after a crash the last creates and renames may be gone, and without S what was \
              written in the last seconds",
         )
@@ -144,7 +144,7 @@ fn waiting_for(
             "ns",
             format!("iowhy waits{flags}"),
         )
-        .also("such waits", waited.waits as f64 / facts.seconds(), "1/s")
+        .also("such calls", waited.calls as f64 / facts.seconds(), "1/s")
 }
 
 /// The option of ext4 that writes all data to the journal first.
