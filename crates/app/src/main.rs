@@ -55,6 +55,9 @@ fn main() -> ExitCode {
         let served = reader::serve(std::io::stdin().lock(), std::io::stdout());
         return served.map_or(ExitCode::from(failure::FAILED), |()| ExitCode::SUCCESS);
     }
+    if iowhy_reproduce::guard::become_guard() {
+        return ExitCode::SUCCESS;
+    }
     if let Some(cause) = iowhy_fs::bound::become_program() {
         output::note(&format!("iowhy: failed to start a program: {cause}"));
         return ExitCode::from(failure::FAILED);

@@ -11,7 +11,7 @@
 //! | [`target`] | where it may run, and where never |
 //! | [`replay`] | the exact sequence of requests instead |
 //! | [`run`] | laying out files, starting and ending the load |
-//! | [`undo`] | everything that was changed is given back, also after a kill |
+//! | [`undo`], [`guard`] | everything that was changed is given back, also after a kill |
 //! | [`settings`], `kernel_file` | `scheduler=none` and the like; the files of the kernel |
 //! | [`fit`] | free parameters, adjusted to what a run shows |
 //! | [`error`] | why something failed, and what to do |
@@ -23,6 +23,7 @@
 pub mod error;
 pub mod fit;
 pub mod folder;
+pub mod guard;
 pub mod jobs;
 mod kernel_file;
 pub mod plan;

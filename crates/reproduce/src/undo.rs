@@ -1,5 +1,6 @@
 //! Everything that a run changes is written down before, and given back when the run ends:
-//! settings, mounts, directories, cgroups, processes. After a kill, the next run gives it back.
+//! settings, mounts, directories, cgroups, processes. After a kill, the run's guard gives it back,
+//! or the next run.
 //!
 //! Notes are below /run, which a reboot empties like the settings themselves. A directory is only
 //! removed if it has the mark that was made with it.
@@ -7,6 +8,7 @@
 //! What does not belong here: what is changed (see [`crate::run`], [`crate::settings`]).
 
 use crate::error::{ActionContext, ReproduceError, Result};
+use crate::guard;
 use crate::kernel_file;
 use iowhy_fs::{Folder, PRIVATE_FILE, PRIVATE_FOLDER, read};
 use rustix::fs::{FlockOperation, flock};
@@ -92,7 +94,9 @@ impl Undo {
     /// # Errors
     /// Fails if the directory of the notes cannot be used.
     pub fn begin() -> Result<(Undo, Vec<String>)> {
-        Undo::begin_in(Path::new(BASE))
+        let begun = Undo::begin_in(Path::new(BASE))?;
+        guard::start(begun.0.folder());
+        Ok(begun)
     }
 
     fn begin_in(base: &Path) -> Result<(Undo, Vec<String>)> {
@@ -251,6 +255,26 @@ fn locked(folder: &Folder, how: FlockOperation) -> Result<File> {
     let file = folder.lock_file(LOCK, PRIVATE_FILE).context(action)?;
     flock(&file, how).context(action)?;
     Ok(file)
+}
+
+/// Waits until the run whose notes are in `folder` has ended, and undoes what it has left.
+pub(crate) fn give_back_behind(folder: &Path) {
+    if folder.parent() == Some(Path::new(BASE)) {
+        give_back_in(Path::new(BASE), folder);
+    }
+}
+
+fn give_back_in(base: &Path, folder: &Path) {
+    let Ok(own) = Folder::open_own(folder) else { return };
+    // A living run holds the lock, and the kernel frees it however the run ends.
+    let Ok(lock) = locked(&own, FlockOperation::LockExclusive) else { return };
+    drop(lock);
+    // The next run may be about to undo the same.
+    let notes = base_folder(base);
+    let guard = notes.and_then(|notes| locked(&notes, FlockOperation::LockExclusive));
+    if guard.is_ok() && folder.join(JOURNAL).exists() {
+        give_back(folder);
+    }
 }
 
 /// Undoes the changes of runs whose processes are gone.
@@ -425,6 +449,29 @@ mod tests {
         assert_eq!(swept.len(), 1, "{swept:?}");
         assert!(!work.exists() && !dead.exists());
         assert!(undo.folder().exists(), "a living run keeps its notes");
+    }
+
+    #[test]
+    fn a_guard_gives_back_what_a_killed_run_left() {
+        let base = tempfile::tempdir().unwrap();
+        let notes = base.path().join("notes");
+        let file = base.path().join("read_ahead_kb");
+        fs::write(&file, "128").unwrap();
+        let (undo, _) = Undo::begin_in(&notes).unwrap();
+        undo.set(&file, "4").unwrap();
+        let folder = undo.folder().to_owned();
+        let guard = std::thread::spawn({
+            let (notes, folder) = (notes.clone(), folder.clone());
+            move || give_back_in(&notes, &folder)
+        });
+        assert!(!guard.is_finished());
+        assert_eq!(fs::read_to_string(&file).unwrap(), "4");
+        // As a killed process leaves it: the notes stay, and the lock is free.
+        let undo = std::mem::ManuallyDrop::new(undo);
+        flock(&undo._lock, FlockOperation::Unlock).unwrap();
+        guard.join().unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "128");
+        assert!(!folder.exists());
     }
 
     #[test]

@@ -77,7 +77,7 @@ const DERIVED: &[(&str, &str)] = &[
     ("page-cache-thrash", "share of pages read again"),
     // Of two modes of a histogram, and sums over several rows of waits.
     ("slow-sync", "writes take "),
-    ("slow-sync", "waits"),
+    ("slow-sync", "calls"),
     ("journal-commit", "blocked time for the journal"),
 ];
 

@@ -321,7 +321,7 @@ fn of_device(device: &DeviceSummary, hides_others: bool, style: &Style) -> Vec<S
     }
     if device.overtaken_requests > 0 {
         notes.push(format!(
-            "{name}: {} never ended in the data: their time is not counted",
+            "{name}: no end was recorded of {} that later ones overtook: their time is not counted",
             plural(device.overtaken_requests, "request"),
         ));
     }

@@ -348,7 +348,7 @@ fn severity_paint(severity: Severity) -> Paint {
     }
 }
 
-/// Severity, confidence and what is lost: `critical, certain: mysqld loses 89 % of its time
+/// Severity, confidence and what is lost: `critical, certain: mysqld loses 8.90 s of 10.0 s
 /// (fsync-heavy)`.
 fn loss(finding: &Finding, style: &Style) -> String {
     let (severity, sure) = (finding.severity.word(), finding.confidence.word());
@@ -366,14 +366,14 @@ fn own_loss(finding: &Finding, style: &Style) -> Option<String> {
     let [lost, watch] = [gain.time_ns, gain.watch_ns].map(|ns| human::time(ns as f64, style));
     Some(match gain.processes {
         0 | 1 if gain.time_ns <= gain.watch_ns => {
-            format!("{process} loses {limit}{lost} of {watch} to it")
+            format!("{process} loses {limit}{lost} of {watch}")
         }
-        0 | 1 => format!("threads of {process} lose {limit}{lost} to it within {watch}"),
-        many => format!("{many} processes of {process} lose {limit}{lost} to it within {watch}"),
+        0 | 1 => format!("threads of {process} lose {limit}{lost} within {watch}"),
+        many => format!("{many} processes of {process} lose {limit}{lost} within {watch}"),
     })
 }
 
-/// Severity, losses and confidence: `critical: mysqld loses 89 % of its time; 40 % of the blocked
+/// Severity, losses and confidence: `critical: mysqld loses 8.90 s of 10.0 s; 40 % of the blocked
 /// time; certain; fsync-heavy`.
 pub(crate) fn weight(finding: &Finding, style: &Style) -> String {
     format!("{}: {}", finding.severity.word(), weight_alone(finding, style))
