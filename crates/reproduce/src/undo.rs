@@ -272,7 +272,7 @@ fn give_back_in(base: &Path, folder: &Path) {
     // The next run may be about to undo the same.
     let notes = base_folder(base);
     let guard = notes.and_then(|notes| locked(&notes, FlockOperation::LockExclusive));
-    if guard.is_ok() && folder.join(JOURNAL).exists() {
+    if guard.is_ok() && folder.exists() {
         give_back(folder);
     }
 }
