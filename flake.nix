@@ -15,7 +15,7 @@
           cargoLock.lockFile = ./Cargo.lock;
           cargoBuildFlags = [ "--package" "iowhy" ];
           # Those of the workspace need devices and root.
-          cargoTestFlags = [ "--package" "iowhy-core" "--lib" ];
+          cargoTestFlags = [ "--package" "iowhy-model" "--package" "iowhy-analysis" "--package" "iowhy-diagnosis" "--lib" ];
           nativeBuildInputs = [ pkgs.pkg-config pkgs.rustPlatform.bindgenHook pkgs.python3 ];
           buildInputs = [ pkgs.elfutils pkgs.zlib ];
           # BPF programs are compiled without the flags of Nix's wrapper, which are for programs of this machine.

@@ -3,18 +3,18 @@
 //! is done here; within these, the values are untrusted.
 #![no_main]
 
-use iowhy_core::analysis::intervals::{Cutter, WantedIntervals};
-use iowhy_core::analysis::{Filtered, Summaries, Summarizer};
-use iowhy_core::diagnosis::diagnose;
-use iowhy_core::diff::{DiffSide, compare};
-use iowhy_core::model::loss::Losses;
-use iowhy_core::model::table::{ColumnKind, ColumnValues, Columns, Scalar, Table};
-use iowhy_core::model::{Environment, Filter, Name, Names};
-use iowhy_core::moments::RecordedMoments;
-use iowhy_core::recording::{TableInfo, bounds};
-use iowhy_core::redact::{RedactedRows, Redactor};
-use iowhy_core::script::{START_NS, Script};
-use iowhy_core::source::Batch;
+use iowhy_analysis::intervals::{Cutter, WantedIntervals};
+use iowhy_analysis::{Filtered, Summaries, Summarizer};
+use iowhy_diagnosis::diagnose;
+use iowhy_diagnosis::diff::{DiffSide, compare};
+use iowhy_diagnosis::moments::RecordedMoments;
+use iowhy_diagnosis::redact::{RedactedRows, Redactor};
+use iowhy_model::loss::Losses;
+use iowhy_model::recording::{TableInfo, bounds};
+use iowhy_model::script::{START_NS, Script};
+use iowhy_model::source::Batch;
+use iowhy_model::table::{ColumnKind, ColumnValues, Columns, Scalar, Table};
+use iowhy_model::{Environment, Filter, Name, Names};
 use iowhy_reproduce::plan_check;
 use iowhy_reproduce::planning::{self, PlanSource};
 use iowhy_reproduce::replay::sequence::ReplayTally;

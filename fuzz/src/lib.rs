@@ -3,6 +3,7 @@
 //!
 //! A target fails by panicking, by taking longer than libFuzzer's limit or by its memory limit.
 
+use iowhy_analysis::stages::summary;
 use iowhy_blktrace::btt::{Btt, report};
 use iowhy_blktrace::events::{self, EventText, ProcessNames};
 use iowhy_blktrace::import::{self, CaptureImport};
@@ -11,10 +12,9 @@ use iowhy_blktrace::trace::text_events::{LineLayout, TextReader};
 use iowhy_blktrace::trace::{
     CaptureOptions, EventFormat, Order, RecordBatch, TraceCapture, TraceRecord,
 };
-use iowhy_core::analysis::stages::summary;
-use iowhy_core::model::Names;
-use iowhy_core::recording::RecordingReader;
-use iowhy_core::source::{self, Progress, Source};
+use iowhy_model::Names;
+use iowhy_model::recording::RecordingReader;
+use iowhy_model::source::{self, Progress, Source};
 use std::io::Cursor;
 use std::path::Path;
 

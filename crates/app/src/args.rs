@@ -40,7 +40,7 @@ use iowhy_capture::budget::{DEFAULT_PERCENT, PERCENT_RANGE};
 use iowhy_capture::live::WatchOptions;
 use iowhy_capture::plan::RingSize;
 use iowhy_capture::sampler::Sampling;
-use iowhy_core::model::{Filter, Operation, WorkloadFilter};
+use iowhy_model::{Filter, Operation, WorkloadFilter};
 pub use show::{Json, Keep, OutputForm, Show, WantedColour};
 use std::path::{Path, PathBuf};
 use std::time::Duration;

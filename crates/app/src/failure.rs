@@ -1,6 +1,6 @@
 //! The failure of a command: a message, a hint, an exit code. The only place that knows exit codes.
 
-use iowhy_core::output_path;
+use iowhy_model::output_path;
 use std::fmt::Display;
 use std::io;
 use std::path::Path;
@@ -53,8 +53,8 @@ impl From<iowhy_capture::WatchError> for Failure {
     }
 }
 
-impl From<iowhy_core::recording::RecordingError> for Failure {
-    fn from(error: iowhy_core::recording::RecordingError) -> Failure {
+impl From<iowhy_model::recording::RecordingError> for Failure {
+    fn from(error: iowhy_model::recording::RecordingError) -> Failure {
         let hint = error.hint().map(str::to_owned);
         Failure::new(error, hint)
     }

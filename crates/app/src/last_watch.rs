@@ -13,15 +13,15 @@
 //! has taken its name, it has another one, `iowhy-watch-0.` and a random number, and is found by
 //! its owner.
 //!
-//! What does not belong here: how a watch is encoded (see [`iowhy_core::recording`]).
+//! What does not belong here: how a watch is encoded (see [`iowhy_model::recording`]).
 
 use crate::failure::Failure;
 use crate::{output, redaction};
-use iowhy_core::model::clock::WallClock;
-use iowhy_core::model::{Environment, Names};
-use iowhy_core::recording::{RecordingError, RecordingReader, RecordingRing, RecordingRingLimits};
-use iowhy_core::source::{Batch, Source};
 use iowhy_fs::Folder;
+use iowhy_model::clock::WallClock;
+use iowhy_model::recording::{RecordingError, RecordingReader, RecordingRing, RecordingRingLimits};
+use iowhy_model::source::{Batch, Source};
+use iowhy_model::{Environment, Names};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::io;
@@ -289,8 +289,8 @@ fn none(which: KeptWatch) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use iowhy_core::analysis::summarize;
-    use iowhy_core::script::Script;
+    use iowhy_analysis::summarize;
+    use iowhy_model::script::Script;
     use std::fs;
     use std::os::unix::fs::{PermissionsExt, symlink};
 

@@ -2,7 +2,7 @@
 //!
 //! What does not belong here: which names there are.
 
-use iowhy_core::compact_sort::CompactSort;
+use iowhy_model::compact_sort::CompactSort;
 
 /// Names that are shown at most.
 const MOST: usize = 3;

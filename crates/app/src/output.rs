@@ -3,7 +3,7 @@
 use crate::args::WantedColour;
 use crate::failure::Failure;
 use iowhy_blktrace::trace::Warnings;
-use iowhy_core::model::{Environment, Losses};
+use iowhy_model::{Environment, Losses};
 use iowhy_views::escape::escape;
 use iowhy_views::fold;
 use iowhy_views::style::Style;

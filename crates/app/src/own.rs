@@ -1,11 +1,11 @@
 //! `--own`: whether rows about iowhy itself are shown. Its I/O is a part of a watch, not of the
 //! load, so views leave it out.
 //!
-//! What does not belong here: which rows are iowhy's ([`iowhy_core::analysis::own_io`]).
+//! What does not belong here: which rows are iowhy's ([`iowhy_analysis::own_io`]).
 
-use iowhy_core::analysis::own_io;
-use iowhy_core::model::{Name, Names};
-use iowhy_core::source::Batch;
+use iowhy_analysis::own_io;
+use iowhy_model::source::Batch;
+use iowhy_model::{Name, Names};
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -5,8 +5,8 @@
 
 use crate::failure::Failure;
 use crate::interruption;
-use iowhy_core::recording::RecordingError;
 use iowhy_fs::{Folder, PRIVATE_FILE, special};
+use iowhy_model::recording::RecordingError;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};

@@ -3,8 +3,8 @@
 //! What does not belong here: live watches, which show their own ([`crate::watching`]).
 
 use indicatif::{ProgressBar, ProgressFinish, ProgressState, ProgressStyle};
-use iowhy_core::figures::grouped;
-use iowhy_core::source::Batch;
+use iowhy_model::figures::grouped;
+use iowhy_model::source::Batch;
 use std::fmt;
 use std::time::{Duration, Instant};
 

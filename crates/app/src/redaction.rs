@@ -5,12 +5,12 @@
 //! recording, so that a second command shows the same placeholders. Without that file, and for live
 //! watches and captures, the key is random.
 //!
-//! What does not belong here: what is replaced by what ([`iowhy_core::redact`]).
+//! What does not belong here: what is replaced by what ([`iowhy_diagnosis::redact`]).
 
 use crate::args::Command;
 use crate::failure::{Failure, USAGE};
-use iowhy_core::model::{Environment, Filter};
-use iowhy_core::redact::{KEY_BYTES, RedactedRows, Redactor};
+use iowhy_diagnosis::redact::{KEY_BYTES, RedactedRows, Redactor};
+use iowhy_model::{Environment, Filter};
 use std::sync::OnceLock;
 
 /// The machine's secret: 128 random bits, of which systemd asks that only keys derived from it

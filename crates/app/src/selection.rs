@@ -5,10 +5,10 @@
 
 use crate::failure::Failure;
 use crate::near::near;
-use iowhy_core::analysis::Summary;
-use iowhy_core::compact_sort::CompactSort;
-use iowhy_core::model::{Filter, Name, Names};
-use iowhy_core::source::Batch;
+use iowhy_analysis::Summary;
+use iowhy_model::compact_sort::CompactSort;
+use iowhy_model::source::Batch;
+use iowhy_model::{Filter, Name, Names};
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 

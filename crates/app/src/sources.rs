@@ -16,14 +16,14 @@ use iowhy_blktrace::trace::input::Input;
 use iowhy_blktrace::trace::{
     CaptureError, CaptureOptions, Inputs, Order, TraceCapture, WarningKind, Warnings,
 };
-use iowhy_core::command::shell_word;
-use iowhy_core::model::filter::SilentWaits;
-use iowhy_core::model::{Environment, Filter, Name, Names};
-use iowhy_core::recording::{RecordingAhead, RecordingReader};
-use iowhy_core::redact::RedactedSource;
-use iowhy_core::source::{Batch, Progress, Source};
+use iowhy_diagnosis::redact::RedactedSource;
 use iowhy_foreign::ForeignImport;
 use iowhy_fs::rights::with_own_rights;
+use iowhy_model::command::shell_word;
+use iowhy_model::filter::SilentWaits;
+use iowhy_model::recording::{RecordingAhead, RecordingReader};
+use iowhy_model::source::{Batch, Progress, Source};
+use iowhy_model::{Environment, Filter, Name, Names};
 use iowhy_recorder::incidents::store::{RECORD, RECORDING};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -6,9 +6,9 @@
 use crate::args::Only;
 use crate::failure::Failure;
 use crate::sources;
-use iowhy_core::analysis::{Filtered, Summaries};
-use iowhy_core::model::{Filter, Names};
-use iowhy_core::source::Source;
+use iowhy_analysis::{Filtered, Summaries};
+use iowhy_model::source::Source;
+use iowhy_model::{Filter, Names};
 use std::path::PathBuf;
 
 /// The summaries of a source.

@@ -4,10 +4,10 @@
 use crate::failure::Failure;
 use crate::output;
 use crate::redaction;
+use iowhy_analysis::Summarizer;
 use iowhy_capture::host::{devices, system};
-use iowhy_core::analysis::Summarizer;
-use iowhy_core::diagnosis::Diagnosis;
-use iowhy_core::model::Names;
+use iowhy_diagnosis::Diagnosis;
+use iowhy_model::Names;
 use std::time::Duration;
 
 /// Long enough for a rate, short enough for a user who wanted another command.

@@ -11,10 +11,10 @@ use crate::stages::pairing::Pairer;
 use crate::trace::action::notify;
 use crate::trace::record::V7_LEN;
 use crate::trace::{RecordBatch, TraceCapture, TraceRecord, WarningKind};
-use iowhy_core::figures::counted;
-use iowhy_core::model::environment::{Device, FORMAT};
-use iowhy_core::model::{Environment, Losses, Names};
-use iowhy_core::source::{self, Progress, Source};
+use iowhy_model::environment::{Device, FORMAT};
+use iowhy_model::figures::counted;
+use iowhy_model::source::{self, Progress, Source};
+use iowhy_model::{Environment, Losses, Names};
 use rows::ImportedRows;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -69,7 +69,7 @@ impl CaptureFacts {
         self.first.get_or_insert(record.time);
         self.last = self.last.max(record.time);
         self.cpus = self.cpus.max(record.cpu.saturating_add(1).min(1 << 16));
-        if self.devices.len() < iowhy_core::analysis::stages::devices::MAX_DEVICES {
+        if self.devices.len() < iowhy_analysis::stages::devices::MAX_DEVICES {
             self.devices.entry(record.device).or_insert(record.group);
         }
         if let Some(count) = self.actions.get_mut(usize::from(record.action & 31)) {

@@ -7,11 +7,11 @@
 //!
 //! What does not belong here: reading such logs.
 
-use iowhy_core::figures::counted;
-use iowhy_core::formats::export::{Exported, Exporter};
-use iowhy_core::model::{Environment, Name, Names, Operation};
-use iowhy_core::sort_window::SortWindow;
-use iowhy_core::source::Batch;
+use iowhy_analysis::formats::export::{Exported, Exporter};
+use iowhy_model::figures::counted;
+use iowhy_model::sort_window::SortWindow;
+use iowhy_model::source::Batch;
+use iowhy_model::{Environment, Name, Names, Operation};
 use rustc_hash::FxHashSet;
 use std::io::{self, Write};
 

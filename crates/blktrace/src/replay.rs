@@ -7,8 +7,8 @@
 
 use super::trace::action::{category, notify};
 use super::trace::{RecordBatch, TraceRecord, writer};
-use iowhy_core::bounded_map::CappedMap;
-use iowhy_core::model::{Event, Name, Names};
+use iowhy_model::bounded_map::CappedMap;
+use iowhy_model::{Event, Name, Names};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 

@@ -17,7 +17,7 @@ use crate::plan::{Plan, Wishes};
 use crate::session::Session;
 use crate::settings;
 use crate::wire;
-use iowhy_core::model::Operation;
+use iowhy_model::Operation;
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;

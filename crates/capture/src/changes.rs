@@ -1,13 +1,13 @@
 //! Changes of device settings during a watch. Their times show whether they can be the reason that
 //! something became slow.
 //!
-//! What does not belong here: whether they are the reason (`iowhy_core::diagnosis`).
+//! What does not belong here: whether they are the reason (`iowhy_diagnosis`).
 
 use crate::host::devices::{TUNED, directory};
 use crate::host::system::now_ns;
 use crate::reader::FileAsker;
-use iowhy_core::model::Losses;
-use iowhy_core::model::environment::{Device, SettingChange, chosen};
+use iowhy_model::Losses;
+use iowhy_model::environment::{Device, SettingChange, chosen};
 use std::collections::BTreeMap;
 use std::time::Duration;
 

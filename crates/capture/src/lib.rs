@@ -20,7 +20,7 @@
 //! | [`budget`] | what a watch may cost, and what is thinned to keep to it: pure |
 //! | `thinning` | measures the cost, and carries out what the budget decides |
 //! | `copies` | how many stacks without frame pointers are copied |
-//! | [`live`] | all of it as an [`iowhy_core::source::Source`] |
+//! | [`live`] | all of it as an [`iowhy_model::source::Source`] |
 //!
 //! What does not belong here: what the numbers mean, and how they are displayed.
 #![deny(unsafe_code)]

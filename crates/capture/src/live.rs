@@ -27,11 +27,11 @@ use crate::session::Session;
 use crate::symbols::KernelSymbols;
 use crate::thinning::Thinner;
 use device_health::DeviceReports;
-use iowhy_core::figures::plural;
-use iowhy_core::held_back::HeldBack;
-use iowhy_core::model::environment::{Cost, Device};
-use iowhy_core::model::{Environment, Losses, Names};
-use iowhy_core::source::{Batch, Progress, Source};
+use iowhy_model::environment::{Cost, Device};
+use iowhy_model::figures::plural;
+use iowhy_model::held_back::HeldBack;
+use iowhy_model::source::{Batch, Progress, Source};
+use iowhy_model::{Environment, Losses, Names};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 

@@ -12,7 +12,7 @@ use crate::objects::{self, LoadedGroups};
 use crate::plan::{self, Plan, Probe, ProbeGroup, Wishes};
 use crate::settings;
 use crate::wire;
-use iowhy_core::model::Losses;
+use iowhy_model::Losses;
 use libbpf_rs::{
     Link, MapCore, MapFlags, MapHandle, MapType, Object, ProgramMut, RingBuffer, RingBufferBuilder,
 };

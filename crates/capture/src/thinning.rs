@@ -11,8 +11,8 @@ use crate::kernel::KernelFeatures;
 use crate::plan::Plan;
 use crate::session::Session;
 use crate::wire;
-use iowhy_core::model::Environment;
-use iowhy_core::model::environment::{ExactCount, Thinning};
+use iowhy_model::Environment;
+use iowhy_model::environment::{ExactCount, Thinning};
 use std::collections::BTreeMap;
 use zerocopy::{FromBytes, IntoBytes};
 

@@ -18,9 +18,9 @@ use crate::lines::LineCutter;
 use crate::text::figures::time_alone;
 use crate::text::{RowsOut, TextTables, since_boot};
 use crate::unpack::unpacked;
-use iowhy_core::figures::counted;
-use iowhy_core::model::Environment;
-use iowhy_core::model::environment::Mount;
+use iowhy_model::Environment;
+use iowhy_model::environment::Mount;
+use iowhy_model::figures::counted;
 use std::collections::BTreeSet;
 use std::io::{self, BufReader, Read};
 

@@ -6,11 +6,11 @@
 //!
 //! What does not belong here: the tools' formats (see [`crate::text`]).
 
-use iowhy_core::model::environment::Device;
-use iowhy_core::model::health::{DeviceHealth, KernelMessage};
-use iowhy_core::model::metric::Shape;
-use iowhy_core::model::{Metric, Names, Sample, Scope};
-use iowhy_core::source::Batch;
+use iowhy_model::environment::Device;
+use iowhy_model::health::{DeviceHealth, KernelMessage};
+use iowhy_model::metric::Shape;
+use iowhy_model::source::Batch;
+use iowhy_model::{Metric, Names, Sample, Scope};
 use std::collections::BTreeMap;
 
 /// Columns of `/proc/diskstats` behind the name.
@@ -374,11 +374,11 @@ impl CounterBook {
         }
         if self.unsampled > 0 {
             let meaning = "intervals are not shown one by one: there are too many";
-            limits.push(iowhy_core::figures::counted(self.unsampled, meaning));
+            limits.push(iowhy_model::figures::counted(self.unsampled, meaning));
         }
         if self.told_twice > 0 {
             let meaning = "figures are told by two tables of the file: the first was taken";
-            limits.push(iowhy_core::figures::counted(self.told_twice, meaning));
+            limits.push(iowhy_model::figures::counted(self.told_twice, meaning));
         }
         limits
     }

@@ -13,8 +13,8 @@
 use crate::book::{BEGIN_NS, CounterBook};
 use crate::kind::ForeignKind;
 use crate::text::RowsOut;
-use iowhy_core::figures::{counted, three};
-use iowhy_core::model::{Environment, Operation, Request, Status};
+use iowhy_model::figures::{counted, three};
+use iowhy_model::{Environment, Operation, Request, Status};
 
 /// The device that the rows are of: a log does not name it.
 const DEVICE: &str = "fio";

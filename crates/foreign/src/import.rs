@@ -11,10 +11,10 @@ use crate::kind::{ForeignKind, HEAD, detect};
 use crate::lines::LineCutter;
 use crate::text::{RowsOut, TextTables};
 use crate::unpack::{is_packed, unpacked};
-use iowhy_core::figures::counted;
-use iowhy_core::model::environment::FORMAT;
-use iowhy_core::model::{Environment, Names};
-use iowhy_core::source::{Batch, Progress, Source};
+use iowhy_model::environment::FORMAT;
+use iowhy_model::figures::counted;
+use iowhy_model::source::{Batch, Progress, Source};
+use iowhy_model::{Environment, Names};
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 
 /// Lines of one batch, and samples after which it ends.

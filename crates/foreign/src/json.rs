@@ -10,9 +10,9 @@ use crate::book::CounterBook;
 use crate::kind::ForeignKind;
 use crate::text::RowsOut;
 use crate::text::figures::set_nvme;
-use iowhy_core::formats::smartctl::SmartctlOutput;
-use iowhy_core::model::Environment;
-use iowhy_core::model::health::{DeviceHealth, NvmeHealth};
+use iowhy_model::Environment;
+use iowhy_model::health::{DeviceHealth, NvmeHealth};
+use iowhy_model::smartctl::SmartctlOutput;
 use serde_json::Value;
 
 /// The longest JSON that is read, bytes: it is held as a whole.

@@ -1,6 +1,6 @@
-//! Summaries and logs of other tools as a [`iowhy_core::source::Source`]: the data that people have
-//! when they ask for help. They cover devices, processes and the machine by the interval; hardly
-//! any has single requests.
+//! Summaries and logs of other tools as a [`iowhy_model::source::Source`]: the data that people
+//! have when they ask for help. They cover devices, processes and the machine by the interval;
+//! hardly any has single requests.
 //!
 //! | where | what |
 //! |---|---|
@@ -15,7 +15,7 @@
 //! | [`archive`] | a sosreport or supportconfig: the files in it that tell something |
 //!
 //! What does not belong here: block events (crate `iowhy-blktrace`), and judging what was read
-//! (see `iowhy_core::diagnosis`).
+//! (see `iowhy_diagnosis`).
 #![forbid(unsafe_code)]
 
 pub mod archive;

@@ -2,7 +2,7 @@
 //!
 //! What does not belong here: what the limits are (see [`crate::json`], [`crate::text`]).
 
-use iowhy_core::figures::counted;
+use iowhy_model::figures::counted;
 use std::collections::BTreeMap;
 
 /// Different limits that are kept.

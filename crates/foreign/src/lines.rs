@@ -2,7 +2,7 @@
 //!
 //! What does not belong here: the content of lines (see [`crate::text`]).
 
-use iowhy_core::figures::counted;
+use iowhy_model::figures::counted;
 use std::borrow::Cow;
 use std::io::{self, BufRead, Read};
 

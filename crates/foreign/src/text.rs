@@ -43,10 +43,10 @@ pub use copies::since_boot;
 use copies::{CounterCopies, diskstats};
 use figures::ReportClock;
 pub use header::TableHeader;
-use iowhy_core::figures::counted;
-use iowhy_core::model::health::HostMessage;
-use iowhy_core::model::{Environment, Names};
-use iowhy_core::source::Batch;
+use iowhy_model::figures::counted;
+use iowhy_model::health::HostMessage;
+use iowhy_model::source::Batch;
+use iowhy_model::{Environment, Names};
 use kernel::KernelText;
 use prometheus::NodeMetric;
 use rows::PendingReport;
@@ -100,7 +100,7 @@ pub struct TextTables {
     is_event: Option<fn(&str) -> bool>,
     events: u64,
     /// The device that a log of nvme is about.
-    nvme: Option<(String, iowhy_core::model::health::NvmeHealth)>,
+    nvme: Option<(String, iowhy_model::health::NvmeHealth)>,
 }
 
 impl TextTables {
@@ -394,7 +394,7 @@ impl TextTables {
     fn nvme_line(&mut self, line: &str, book: &mut CounterBook) -> bool {
         if let Some(device) = header::nvme_title(line) {
             self.end_nvme(book);
-            self.nvme = Some((device.to_owned(), iowhy_core::model::health::NvmeHealth::default()));
+            self.nvme = Some((device.to_owned(), iowhy_model::health::NvmeHealth::default()));
             return true;
         }
         match &mut self.nvme {
@@ -405,7 +405,7 @@ impl TextTables {
 
     fn end_nvme(&mut self, book: &mut CounterBook) {
         if let Some((device, nvme)) = self.nvme.take() {
-            let health = iowhy_core::model::health::DeviceHealth {
+            let health = iowhy_model::health::DeviceHealth {
                 asked_ns: book.now_ns(),
                 nvme: Some(nvme),
                 ..Default::default()

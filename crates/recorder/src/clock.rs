@@ -1,6 +1,6 @@
 //! Times of day as people write them.
 //!
-//! What does not belong here: times within a recording (`iowhy_core::model::clock`).
+//! What does not belong here: times within a recording (`iowhy_model::clock`).
 
 use crate::incidents::record::local_time;
 use iowhy_capture::host::time_zone;

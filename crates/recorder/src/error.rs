@@ -2,8 +2,8 @@
 
 use crate::config::ConfigError;
 use iowhy_capture::WatchError;
-use iowhy_core::output_path;
-use iowhy_core::recording::RecordingError;
+use iowhy_model::output_path;
+use iowhy_model::recording::RecordingError;
 use std::io;
 use std::path::{Path, PathBuf};
 

@@ -9,12 +9,12 @@ pub mod table;
 
 use crate::disk;
 use crate::trigger::PressureTotals;
-use iowhy_core::analysis::latency_bins::bins;
-use iowhy_core::analysis::summary::{Bucket, DirectionSummary};
-use iowhy_core::analysis::{Direction, Summary};
-use iowhy_core::compact_sort::CompactSort;
-use iowhy_core::diagnosis::Diagnosis;
+use iowhy_analysis::latency_bins::bins;
+use iowhy_analysis::summary::{Bucket, DirectionSummary};
+use iowhy_analysis::{Direction, Summary};
+use iowhy_diagnosis::Diagnosis;
 use iowhy_fs::read;
+use iowhy_model::compact_sort::CompactSort;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::de::DeserializeOwned;
@@ -165,7 +165,7 @@ impl HistoryFlow {
             bins(&of.q2c_histogram, 2).iter().map(|bin: &Bucket| (bin.from_ns, bin.requests)),
         );
         let longest =
-            of.intervals[iowhy_core::analysis::Interval::Q2c].map_or(0, |interval| interval.max_ns);
+            of.intervals[iowhy_analysis::Interval::Q2c].map_or(0, |interval| interval.max_ns);
         self.max_ns = self.max_ns.max(longest);
     }
 
@@ -246,7 +246,7 @@ impl HistoryMinute {
     }
 
     fn add_findings(&mut self, diagnosis: &Diagnosis) {
-        use iowhy_core::diagnosis::Severity;
+        use iowhy_diagnosis::Severity;
         let worth = diagnosis.findings.iter().filter(|finding| finding.severity > Severity::Info);
         for finding in worth {
             let found = HistoryFinding {
@@ -407,8 +407,9 @@ fn day_of(time_s: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use iowhy_core::diagnosis::diagnose;
-    use iowhy_core::script::Script;
+    use iowhy_analysis::script::ScriptSummary;
+    use iowhy_diagnosis::diagnose;
+    use iowhy_model::script::Script;
 
     const DAY_S: i64 = 86_400;
     const LIMITS: HistoryLimits = HistoryLimits { days: 31, bytes: 200_000_000 };

@@ -20,8 +20,8 @@
 //! | [`disk`] | files that are written whole |
 //! | [`error`] | why the daemon cannot start or go on |
 //!
-//! What does not belong here: reading the kernel (crate `iowhy-capture`), figures and causes (crate
-//! `iowhy-core`), arguments and printing (the binary).
+//! What does not belong here: reading the kernel (crate `iowhy-capture`), figures and causes
+//! (crates `iowhy-analysis` and `iowhy-diagnosis`), arguments and printing (the binary).
 #![forbid(unsafe_code)]
 
 pub mod clock;

@@ -11,10 +11,10 @@ use crate::error::RecorderError;
 use crate::trigger::TriggerKind;
 use crate::writers::{WriterRecord, WriterSums};
 use endpoint::SharedText;
+use iowhy_analysis::summary::DirectionSummary;
+use iowhy_analysis::{Direction, Interval, Summary};
 use iowhy_capture::host::own;
-use iowhy_core::analysis::summary::DirectionSummary;
-use iowhy_core::analysis::{Direction, Interval, Summary};
-use iowhy_core::diagnosis::Diagnosis;
+use iowhy_diagnosis::Diagnosis;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder};
@@ -286,7 +286,7 @@ impl Collector for MetricTotals {
 
 /// Returns the causes at warning or above.
 fn active(diagnosis: &Diagnosis) -> Vec<(&'static str, String, &'static str)> {
-    use iowhy_core::diagnosis::Severity;
+    use iowhy_diagnosis::Severity;
     let worth = diagnosis.findings.iter().filter(|finding| finding.severity > Severity::Info);
     let mut active: Vec<_> = worth
         .map(|finding| {
@@ -453,8 +453,9 @@ fn classic(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use iowhy_core::diagnosis::diagnose;
-    use iowhy_core::script::Script;
+    use iowhy_analysis::script::ScriptSummary;
+    use iowhy_diagnosis::diagnose;
+    use iowhy_model::script::Script;
 
     fn totals() -> MetricTotals {
         let mut script = Script::new(10);

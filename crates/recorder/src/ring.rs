@@ -7,11 +7,11 @@
 //! What does not belong here: when an incident is cut out of it (see [`crate::incidents`]).
 
 use crate::disk;
-use iowhy_core::model::{Environment, Names};
-use iowhy_core::recording::{
+use iowhy_model::recording::{
     RecordingError, RecordingWriter, SegmentLimits, add_open_round, cut, remove_round, round_bytes,
 };
-use iowhy_core::source::Batch;
+use iowhy_model::source::Batch;
+use iowhy_model::{Environment, Names};
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -317,9 +317,9 @@ impl Drop for Ring {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use iowhy_core::analysis::summarize;
-    use iowhy_core::recording::RecordingReader;
-    use iowhy_core::script::{START_NS, Script};
+    use iowhy_analysis::summarize;
+    use iowhy_model::recording::RecordingReader;
+    use iowhy_model::script::{START_NS, Script};
 
     const S: u64 = 1_000_000_000;
 

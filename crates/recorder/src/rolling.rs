@@ -3,11 +3,11 @@
 //!
 //! What does not belong here: the use of the result.
 
-use iowhy_core::analysis::intervals::{Cutter, EndedInterval, WantedIntervals};
-use iowhy_core::analysis::{Summarizer, Summary};
-use iowhy_core::diagnosis::{Diagnosis, diagnose};
-use iowhy_core::model::{Environment, Names};
-use iowhy_core::source::Batch;
+use iowhy_analysis::intervals::{Cutter, EndedInterval, WantedIntervals};
+use iowhy_analysis::{Summarizer, Summary};
+use iowhy_diagnosis::{Diagnosis, diagnose};
+use iowhy_model::source::Batch;
+use iowhy_model::{Environment, Names};
 use std::convert::Infallible;
 
 /// The length of a window, in nanoseconds: that of a watch without options.
@@ -70,7 +70,7 @@ impl RollingDiagnosis {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use iowhy_core::script::{START_NS, Script};
+    use iowhy_model::script::{START_NS, Script};
 
     #[test]
     fn windows_come_when_they_are_over() {

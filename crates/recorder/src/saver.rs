@@ -14,9 +14,9 @@ use crate::incidents::store::{
 };
 use crate::writers::files::{WriterFiles, WriterSeries, found_over_days};
 use crate::writers::over_days::OverDaysFinding;
-use iowhy_core::recording::OPEN_ROUND;
 use iowhy_fs::confined::{Role, limit_this_thread};
 use iowhy_fs::read;
+use iowhy_model::recording::OPEN_ROUND;
 use rustix::thread::CapabilitySet;
 use std::io;
 use std::panic::catch_unwind;
@@ -299,9 +299,9 @@ fn save(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use iowhy_core::analysis::summarize;
-    use iowhy_core::recording::{RecordingReader, RecordingWriter};
-    use iowhy_core::script::Script;
+    use iowhy_analysis::summarize;
+    use iowhy_model::recording::{RecordingReader, RecordingWriter};
+    use iowhy_model::script::Script;
     use std::time::Duration;
 
     /// An incident in memory with a recording of one request and a window that shows the same.

@@ -4,7 +4,7 @@
 
 use crate::incidents::record::{IncidentFinding, IncidentRecord};
 use crate::incidents::store::{EARLIER, PAGE, RECORDING, StoredIncident};
-use iowhy_core::command::shell_word;
+use iowhy_model::command::shell_word;
 use iowhy_views::escape::{cut, escape};
 use iowhy_views::fold;
 use iowhy_views::style::Style;

@@ -14,10 +14,10 @@ pub mod hung_task;
 
 use crate::config::{FindingLimit, TriggerConfig};
 use condition::ConditionWatch;
-use iowhy_core::analysis::Summary;
-use iowhy_core::diagnosis::{Confidence, Diagnosis, Finding, FindingLayer, Severity};
-use iowhy_core::model::{Metric, Names, Sample};
-use iowhy_core::source::Batch;
+use iowhy_analysis::Summary;
+use iowhy_diagnosis::{Confidence, Diagnosis, Finding, FindingLayer, Severity};
+use iowhy_model::source::Batch;
+use iowhy_model::{Metric, Names, Sample};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -272,9 +272,10 @@ fn latency(device: &str, took_ns: u64) -> Trigger {
 mod tests {
     use super::*;
     use crate::units::{OptionalLimit, TimeSpan};
-    use iowhy_core::diagnosis::diagnose;
-    use iowhy_core::model::Scope;
-    use iowhy_core::script::Script;
+    use iowhy_analysis::script::ScriptSummary;
+    use iowhy_diagnosis::diagnose;
+    use iowhy_model::Scope;
+    use iowhy_model::script::Script;
 
     const S: u64 = 1_000_000_000;
 

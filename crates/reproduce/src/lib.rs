@@ -16,7 +16,7 @@
 //! | [`fit`] | free parameters, adjusted to what a run shows |
 //! | [`error`] | why something failed, and what to do |
 //!
-//! What does not belong here: watching (crate `iowhy-capture`), figures (crate `iowhy-core`),
+//! What does not belong here: watching (crate `iowhy-capture`), figures (crate `iowhy-analysis`),
 //! arguments and printing (the binary).
 #![forbid(unsafe_code)]
 

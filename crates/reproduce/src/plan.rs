@@ -4,8 +4,8 @@
 //! What does not belong here: how it is found out (see [`crate::streams`], [`crate::planning`]),
 //! and how it is written (see [`crate::jobs`]).
 
-use iowhy_core::fidelity::WatchFigures;
-use iowhy_core::model::cgroup::IoLimit;
+use iowhy_diagnosis::fidelity::WatchFigures;
+use iowhy_model::cgroup::IoLimit;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

@@ -91,7 +91,7 @@ impl Alteration {
 
 /// Returns the change that can be tried against a cause on a reproduction, as `--with` takes it.
 pub fn fix_of(cause: &str) -> Option<&'static str> {
-    iowhy_core::diagnosis::rule_of(cause)?.trial
+    iowhy_diagnosis::rule_of(cause)?.trial
 }
 
 #[cfg(test)]
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn every_fix_can_be_parsed_and_limits_go() {
-        for rule in iowhy_core::diagnosis::all() {
+        for rule in iowhy_diagnosis::all() {
             if let Some(fix) = fix_of(rule.cause) {
                 Alteration::parse(fix).unwrap();
             }

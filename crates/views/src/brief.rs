@@ -10,12 +10,12 @@ use answer::{
     BriefClass, BriefCodePath, BriefDevice, BriefDirection, BriefEvidence, BriefFinding,
     BriefLedger, BriefLoss, BriefRest, BriefRow, BriefWatch,
 };
-use iowhy_core::analysis::Summary;
-use iowhy_core::analysis::summary::{ClassRow, CodePathRow, DeviceSummary, UsageTable, UsedRow};
-use iowhy_core::analysis::{Direction, Interval};
-use iowhy_core::diagnosis::{Diagnosis, Evidence, Finding, Gain, Subject};
-use iowhy_core::model::clock::WallClock;
-use iowhy_core::model::loss::Loss;
+use iowhy_analysis::Summary;
+use iowhy_analysis::summary::{ClassRow, CodePathRow, DeviceSummary, UsageTable, UsedRow};
+use iowhy_analysis::{Direction, Interval};
+use iowhy_diagnosis::{Diagnosis, Evidence, Finding, Gain, Subject};
+use iowhy_model::clock::WallClock;
+use iowhy_model::loss::Loss;
 
 /// Maximum size of a brief report with its newline, bytes.
 pub const MOST_BYTES: usize = 8_000;

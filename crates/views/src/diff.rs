@@ -1,18 +1,18 @@
 //! Two watches compared: one sentence, then the differences in time per request, in the load and in
 //! the environment.
 //!
-//! What does not belong here: comparing (see [`iowhy_core::diff`]).
+//! What does not belong here: comparing (see [`iowhy_diagnosis::diff`]).
 
 use crate::escape::escape;
 use crate::human;
 use crate::style::{Paint, Style};
 use crate::table::{Align, Column, Definition, Room, TableCell, explained, number};
 use crate::text::{Screen, plural, readable, stage_place};
-use iowhy_core::diff::environment::Difference;
-use iowhy_core::diff::load::{LoadRow, PairLoad};
-use iowhy_core::diff::times::{TimeGroup, TimeKind, TimePart};
-use iowhy_core::diff::{Comparison, DiffVerdict, SideName, WatchedSide};
-use iowhy_core::model::WaitClass;
+use iowhy_diagnosis::diff::environment::Difference;
+use iowhy_diagnosis::diff::load::{LoadRow, PairLoad};
+use iowhy_diagnosis::diff::times::{TimeGroup, TimeKind, TimePart};
+use iowhy_diagnosis::diff::{Comparison, DiffVerdict, SideName, WatchedSide};
+use iowhy_model::WaitClass;
 
 /// A part without a change has no row if its share of the time is below this.
 const LEAST_SHARE: f64 = 0.01;

@@ -5,9 +5,9 @@ use crate::fold;
 use crate::json;
 use crate::style::{Paint, Style};
 use crate::text::{figure, readable, share, weight};
-use iowhy_core::analysis::Summary;
-use iowhy_core::command::of_source;
-use iowhy_core::diagnosis::{Diagnosis, Finding, NotJudged, Rule, bottleneck, rules};
+use iowhy_analysis::Summary;
+use iowhy_diagnosis::{Diagnosis, Finding, NotJudged, Rule, bottleneck, rules};
+use iowhy_model::command::of_source;
 use serde::Serialize;
 
 /// The source that was examined.

@@ -1,13 +1,13 @@
 //! A reproduction and its original: the table of figures, and whether the same finding comes
 //! first.
 //!
-//! What does not belong here: the comparison (see [`iowhy_core::fidelity`]).
+//! What does not belong here: the comparison (see [`iowhy_diagnosis::fidelity`]).
 
 use crate::human;
 use crate::style::{Paint, Style};
 use crate::table::{Align, Column, Definition, Room, TableCell, number};
 use crate::text::Screen;
-use iowhy_core::fidelity::{Fidelity, FidelityRow, FidelityUnit};
+use iowhy_diagnosis::fidelity::{Fidelity, FidelityRow, FidelityUnit};
 
 /// The columns of a reproduction's fidelity.
 pub const FIDELITY: Definition<FidelityRow> = Definition {

@@ -1,6 +1,6 @@
 //! Folded stacks as a flame graph.
 //!
-//! What does not belong here: folding stacks (see `iowhy_core::formats::collapsed`).
+//! What does not belong here: folding stacks (see `iowhy_analysis::formats::collapsed`).
 
 use inferno::flamegraph::{self, Options};
 

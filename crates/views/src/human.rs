@@ -1,11 +1,11 @@
-//! Numbers of tables: those of every screen and sentence ([`iowhy_core::quantities`]) in the style
+//! Numbers of tables: those of every screen and sentence ([`iowhy_model::quantities`]) in the style
 //! of the terminal, and milliseconds as iostat has them.
 
 use crate::style::Style;
-use iowhy_core::figures::noun_for;
-use iowhy_core::quantities;
+use iowhy_model::figures::noun_for;
+use iowhy_model::quantities;
 
-pub use iowhy_core::quantities::{bytes, count, percent, rate};
+pub use iowhy_model::quantities::{bytes, count, percent, rate};
 
 /// A duration, given in nanoseconds: `631 µs`, `1.20 ms`, `16.7 min`.
 pub fn time(nanoseconds: f64, style: &Style) -> String {

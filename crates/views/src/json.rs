@@ -1,12 +1,12 @@
 //! The complete report of a watch, as JSON.
 
 use crate::escape::is_deceptive;
-use iowhy_core::analysis::Summary;
-use iowhy_core::analysis::summary::{BlameSummary, ChainReport, Ledger, WatchSummary};
-use iowhy_core::diagnosis::Diagnosis;
-use iowhy_core::diff::Comparison;
-use iowhy_core::model::Losses;
-use iowhy_core::model::clock::WallClock;
+use iowhy_analysis::Summary;
+use iowhy_analysis::summary::{BlameSummary, ChainReport, Ledger, WatchSummary};
+use iowhy_diagnosis::Diagnosis;
+use iowhy_diagnosis::diff::Comparison;
+use iowhy_model::Losses;
+use iowhy_model::clock::WallClock;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -1,5 +1,5 @@
 //! Screens and JSON. A view never computes: every figure comes from an
-//! [`iowhy_core::analysis::Summary`], which is the same for a live watch, a recording and an
+//! [`iowhy_analysis::Summary`], which is the same for a live watch, a recording and an
 //! imported capture.
 //!
 //! | where | what |
@@ -28,7 +28,8 @@
 //! | [`human`], [`escape`] | readable numbers; names that are safe for a terminal |
 //! | [`mod@reference`] | `docs/screen.md`, from the definitions of the columns |
 //!
-//! What does not belong here: figures (crate `iowhy-core`), printing and exit codes (the binary).
+//! What does not belong here: figures (crate `iowhy-analysis`), printing and exit codes (the
+//! binary).
 #![forbid(unsafe_code)]
 
 pub mod brief;

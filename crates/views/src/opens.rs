@@ -5,7 +5,7 @@ use crate::escape::{cut, escape, fit, width};
 use crate::json;
 use crate::style::{Paint, Style};
 use crate::table::{Align, Column, Definition, Room, TableCell, draw};
-use iowhy_core::model::{Names, Open};
+use iowhy_model::{Names, Open};
 use serde::Serialize;
 
 /// The headings of live lines.

@@ -4,14 +4,14 @@
 //!
 //! Names are iowhy's own: OpenTelemetry has no convention for latencies of disks.
 //!
-//! What does not belong here: stacks, which a profile has (see `iowhy_core::formats::pprof`), and
-//! sending anything.
+//! What does not belong here: stacks, which a profile has (see `iowhy_analysis::formats::pprof`),
+//! and sending anything.
 
 use crate::json::escaped;
-use iowhy_core::analysis::summary::{DeviceSummary, DirectionSummary, StageTime};
-use iowhy_core::analysis::{Direction, Interval, Summary};
-use iowhy_core::diagnosis::{Diagnosis, Finding, Severity};
-use iowhy_core::model::Environment;
+use iowhy_analysis::summary::{DeviceSummary, DirectionSummary, StageTime};
+use iowhy_analysis::{Direction, Interval, Summary};
+use iowhy_diagnosis::{Diagnosis, Finding, Severity};
+use iowhy_model::Environment;
 use serde_json::{Value, json};
 
 /// `AGGREGATION_TEMPORALITY_DELTA`: a watch tells of itself, not of what was before.
@@ -187,8 +187,9 @@ fn record(finding: &Finding, span: &WatchSpan) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use iowhy_core::diagnosis::diagnose;
-    use iowhy_core::script::Script;
+    use iowhy_analysis::script::ScriptSummary;
+    use iowhy_diagnosis::diagnose;
+    use iowhy_model::script::Script;
 
     #[test]
     fn names_move_no_cursor() {

@@ -1,12 +1,12 @@
 //! Rounds without and with a change: the table of `iowhy verify`.
 //!
-//! What does not belong here: the comparison (see [`iowhy_core::rounds`]).
+//! What does not belong here: the comparison (see [`iowhy_diagnosis::rounds`]).
 
 use crate::fidelity::figure;
 use crate::style::{Paint, Style};
 use crate::table::{Align, Column, Definition, Room, TableCell, number};
 use crate::text::Screen;
-use iowhy_core::rounds::RoundsRow;
+use iowhy_diagnosis::rounds::RoundsRow;
 
 /// The columns of `iowhy verify`.
 pub const ROUNDS: Definition<RoundsRow> = Definition {

@@ -1,6 +1,6 @@
 //! `iowhy stages`: where requests spent their time, as btt shows it.
 //!
-//! What does not belong here: the figures (see `iowhy_core::analysis::stages`), and btt's own
+//! What does not belong here: the figures (see `iowhy_analysis::stages`), and btt's own
 //! report.
 
 use crate::escape::escape;
@@ -9,11 +9,11 @@ use crate::json;
 use crate::style::{Paint, Style};
 use crate::table::{Align, Column, Definition, Room, TableCell, explained, number};
 use crate::text::Screen;
-use iowhy_core::analysis::stages::StagesSummary;
-use iowhy_core::analysis::stages::summary::{
+use iowhy_analysis::stages::StagesSummary;
+use iowhy_analysis::stages::summary::{
     Active, DeviceFigures, PlugFigures, ProcessFigures, Seeks, Shares, StageFigures,
 };
-use iowhy_core::model::Losses;
+use iowhy_model::Losses;
 use serde::Serialize;
 
 /// Maximum number of listed processes.

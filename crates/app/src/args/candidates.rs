@@ -9,8 +9,8 @@
 use clap::builder::ValueHint;
 use clap_complete::engine::ValueCompleter;
 use clap_complete::{ArgValueCandidates, ArgValueCompleter, CompletionCandidate, PathCompleter};
-use iowhy_core::command::shell_word;
-use iowhy_core::diagnosis::all;
+use iowhy_diagnosis::all;
+use iowhy_model::command::shell_word;
 use iowhy_recorder::config::RecorderConfig;
 use iowhy_recorder::incidents::store::IncidentStore;
 use std::collections::BTreeSet;

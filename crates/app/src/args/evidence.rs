@@ -18,7 +18,7 @@ const FILLED: &[(&str, &[&str])] = &[
 /// Returns the source files that name evidence: the rules of causes and of bottlenecks, and what
 /// they share.
 fn rules() -> Vec<(PathBuf, String)> {
-    let diagnosis = Path::new(env!("CARGO_MANIFEST_DIR")).join("../core/src/diagnosis");
+    let diagnosis = Path::new(env!("CARGO_MANIFEST_DIR")).join("../diagnosis/src");
     let folders = ["rules", "bottleneck"].map(|folder| diagnosis.join(folder));
     let files = folders.iter().flat_map(|folder| std::fs::read_dir(folder).unwrap().flatten());
     let read = |path: PathBuf| (path.clone(), std::fs::read_to_string(path).unwrap());

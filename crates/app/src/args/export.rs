@@ -2,7 +2,7 @@
 
 use super::{Only, SOURCE};
 use clap::{Args, ValueEnum};
-use iowhy_core::formats::collapsed;
+use iowhy_analysis::formats::collapsed;
 use std::path::PathBuf;
 
 /// `iowhy export`.
@@ -20,7 +20,7 @@ pub struct Export {
     pub output: Option<PathBuf>,
     /// The table to export, with --format csv
     #[arg(long, value_name = "TABLE", default_value = "requests", value_parser = table)]
-    pub table: iowhy_core::formats::csv::Which,
+    pub table: iowhy_analysis::formats::csv::Which,
     /// With --format csv for a spreadsheet: what it would take for a formula has a ' before it
     #[arg(long)]
     pub spreadsheet: bool,
@@ -84,8 +84,8 @@ impl From<StackWeight> for collapsed::FrameWeight {
     }
 }
 
-fn table(text: &str) -> Result<iowhy_core::formats::csv::Which, String> {
-    use iowhy_core::formats::csv::Which;
+fn table(text: &str) -> Result<iowhy_analysis::formats::csv::Which, String> {
+    use iowhy_analysis::formats::csv::Which;
     Which::from_name(text).ok_or_else(|| {
         let names: Vec<&str> = Which::ALL.iter().map(|which| which.name()).collect();
         format!("expected one of {}", names.join(", "))

@@ -3,9 +3,9 @@
 use super::Only;
 use super::export::StackWeight;
 use clap::{Args, ValueEnum};
-use iowhy_core::analysis::histograms::HistogramBy;
-use iowhy_core::analysis::intervals::WantedIntervals;
-use iowhy_core::analysis::waits::groups;
+use iowhy_analysis::histograms::HistogramBy;
+use iowhy_analysis::intervals::WantedIntervals;
+use iowhy_analysis::waits::groups;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;

@@ -7,10 +7,10 @@ use crate::output;
 use crate::redaction;
 use crate::sources;
 use crate::watching::{Until, WatchSink, watch};
+use iowhy_analysis::{Summarizer, Summary};
 use iowhy_capture::live::WatchOptions;
-use iowhy_core::analysis::{Summarizer, Summary};
-use iowhy_core::model::{Filter, Names};
-use iowhy_core::source::{Batch, Source};
+use iowhy_model::source::{Batch, Source};
+use iowhy_model::{Filter, Names};
 
 /// Shows blame.
 pub fn run(args: &Args) -> Result<(), Failure> {

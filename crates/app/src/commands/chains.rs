@@ -4,8 +4,8 @@ use crate::args::chains::ChainsArgs;
 use crate::failure::Failure;
 use crate::output;
 use crate::watching::{Until, watch};
+use iowhy_analysis::{Summarizer, Summary};
 use iowhy_capture::live::WatchOptions;
-use iowhy_core::analysis::{Summarizer, Summary};
 
 /// Stacks per second and CPU, as in a watch without flags.
 const STACKS: u32 = 500;

@@ -8,8 +8,8 @@ use crate::last_watch::{self, KeptWatch};
 use crate::output;
 use crate::redaction;
 use crate::summaries::{self, ReadSource};
-use iowhy_core::diagnosis::diagnose;
-use iowhy_core::diff::{DiffSide, UnknownDevice, compare};
+use iowhy_diagnosis::diagnose;
+use iowhy_diagnosis::diff::{DiffSide, UnknownDevice, compare};
 use iowhy_views::style::Style;
 use std::path::{Path, PathBuf};
 

@@ -15,9 +15,9 @@ use iowhy_blktrace::replay::{Replay, Replayed};
 use iowhy_blktrace::stages::pipeline::{self, CaptureStart};
 use iowhy_blktrace::trace::{Inputs, Order, RecordBatch};
 use iowhy_capture::live;
-use iowhy_core::model::environment::Device;
-use iowhy_core::model::{Environment, Filter, Names};
-use iowhy_core::source::{self, Progress, Source};
+use iowhy_model::environment::Device;
+use iowhy_model::source::{self, Progress, Source};
+use iowhy_model::{Environment, Filter, Names};
 use std::path::Path;
 
 /// Prints the selected events.

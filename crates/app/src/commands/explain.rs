@@ -7,7 +7,7 @@ use crate::last_watch;
 use crate::near;
 use crate::output;
 use crate::sources;
-use iowhy_core::diagnosis::{Diagnosis, Rule, all, diagnose, rule_of};
+use iowhy_diagnosis::{Diagnosis, Rule, all, diagnose, rule_of};
 use iowhy_reproduce::settings::fix_of;
 use iowhy_views::explain::{self, SeenCause};
 use std::path::PathBuf;

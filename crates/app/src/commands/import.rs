@@ -5,10 +5,10 @@ use crate::failure::Failure;
 use crate::output;
 use crate::partial::PartialOutput;
 use crate::sources::{self, FoundSource};
-use iowhy_core::figures::counted;
-use iowhy_core::model::{Environment, Filter, Names};
-use iowhy_core::recording::{RecordingReader, RecordingWriter};
-use iowhy_core::source::{Batch, Source};
+use iowhy_model::figures::counted;
+use iowhy_model::recording::{RecordingReader, RecordingWriter};
+use iowhy_model::source::{Batch, Source};
+use iowhy_model::{Environment, Filter, Names};
 
 /// Imports a capture, and reports what it lacks.
 pub fn run(args: &ImportArgs) -> Result<(), Failure> {

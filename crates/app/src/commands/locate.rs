@@ -6,7 +6,7 @@ use crate::output;
 use crate::progress::Waiting;
 use iowhy_capture::locate::{FileExtent, InodeOwner, LocatedFiles, Locator, Use, file_extents};
 use iowhy_capture::privilege;
-use iowhy_core::figures::{counted, grouped};
+use iowhy_model::figures::{counted, grouped};
 use iowhy_views::escape::escape;
 use iowhy_views::json::escaped;
 use serde_json::json;

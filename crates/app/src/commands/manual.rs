@@ -9,7 +9,7 @@ mod texts;
 use crate::args::completions::ManArgs;
 use crate::args::{Cli, EXIT_CODES};
 use crate::failure::Failure;
-use iowhy_core::diagnosis::{Rule, all, bottleneck};
+use iowhy_diagnosis::{Rule, all, bottleneck};
 use iowhy_manual::{CommandText, ManualTexts, TableText, TopicPage, TopicSection};
 use iowhy_views::reference;
 use texts::{EXAMPLES, PAGES, PageText};

@@ -7,9 +7,9 @@ use crate::own;
 use crate::sources;
 use crate::watching::{Until, WatchSink, watch};
 use iowhy_capture::live::WatchOptions;
-use iowhy_core::model::clock::WallClock;
-use iowhy_core::model::{Environment, Names};
-use iowhy_core::source::{Batch, Source};
+use iowhy_model::clock::WallClock;
+use iowhy_model::source::{Batch, Source};
+use iowhy_model::{Environment, Names};
 use iowhy_views::interval::snoop::{Lines, json_line};
 use iowhy_views::style::Style;
 

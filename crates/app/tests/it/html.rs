@@ -2,9 +2,9 @@
 //! become a page. `crates/views/web` tests the page's drawings.
 
 use crate::{iowhy, labs};
-use iowhy_core::model::{Status, WaitClass};
-use iowhy_core::recording::RecordingWriter;
-use iowhy_core::script::Script;
+use iowhy_model::recording::RecordingWriter;
+use iowhy_model::script::Script;
+use iowhy_model::{Status, WaitClass};
 use iowhy_recorder::incidents::record::{INCIDENT_FORMAT, IncidentRecord};
 use iowhy_recorder::incidents::store::{IncidentStore, RECORDING, write_record};
 use std::fmt::Write as _;

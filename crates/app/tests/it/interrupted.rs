@@ -1,7 +1,7 @@
 //! Signals and closed pipes in the middle of long work: nothing half is left, and no noise.
 
-use iowhy_core::recording::RecordingWriter;
-use iowhy_core::script::Script;
+use iowhy_model::recording::RecordingWriter;
+use iowhy_model::script::Script;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fmt::Write as _;
 use std::fs;

@@ -37,7 +37,7 @@ use std::process::{Command, Output, Stdio};
 
 /// The recordings of labs that are kept: each folder's name is its cause.
 fn labs() -> Vec<PathBuf> {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../core/tests/labs");
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../diagnosis/tests/labs");
     let mut labs: Vec<PathBuf> =
         std::fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path()).collect();
     labs.sort();

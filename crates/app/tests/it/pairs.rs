@@ -2,16 +2,16 @@
 //! recordings and for the rows that a budget would have left of them. `docs/views.md` has the
 //! table; after a change that is meant, run this with `IOWHY_BLESS=1`.
 //!
-//! What does not belong here: sums inside of one process (`crates/core/tests/it/weights.rs`), and
-//! the figures of findings ([`super::evidence`]).
+//! What does not belong here: sums inside of one process (`crates/analysis/tests/it/weights.rs`),
+//! and the figures of findings ([`super::evidence`]).
 
 mod shown;
 
 use crate::{answer, json, labs};
-use iowhy_core::model::Names;
-use iowhy_core::recording::{RecordingReader, RecordingWriter};
-use iowhy_core::script::thinned;
-use iowhy_core::source::{Batch, Progress, Source};
+use iowhy_model::Names;
+use iowhy_model::recording::{RecordingReader, RecordingWriter};
+use iowhy_model::script::thinned;
+use iowhy_model::source::{Batch, Progress, Source};
 use serde_json::Value;
 use shown::{Rows, csv_rows, page_text, rows_below};
 use std::collections::BTreeMap;

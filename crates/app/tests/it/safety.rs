@@ -2,9 +2,9 @@
 //! nothing grows, outputs are their owner's.
 
 use crate::iowhy;
-use iowhy_core::model::{Environment, Request};
-use iowhy_core::recording::RecordingWriter;
-use iowhy_core::script::{START_NS, Script};
+use iowhy_model::recording::RecordingWriter;
+use iowhy_model::script::{START_NS, Script};
+use iowhy_model::{Environment, Request};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};

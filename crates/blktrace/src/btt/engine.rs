@@ -10,7 +10,7 @@ use super::tree::{Bio, Link, NEVER, NIL, Trees};
 use super::{MAX_DEVICES, MAX_OPEN, is_remapper, seconds};
 use crate::trace::action::{Action, category, notify};
 use crate::trace::{RecordBatch, TraceRecord};
-use iowhy_core::analysis::stages::BusyPeriods;
+use iowhy_analysis::stages::BusyPeriods;
 use rustc_hash::FxHashMap;
 use std::io::Write;
 

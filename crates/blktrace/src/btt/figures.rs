@@ -1,7 +1,7 @@
 //! btt's figures: averages, activity ranges, live periods.
 
 use super::seconds;
-use iowhy_core::analysis::stages::{Average, BusyPeriods};
+use iowhy_analysis::stages::{Average, BusyPeriods};
 
 /// The stages that btt measures, in the order of its report.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

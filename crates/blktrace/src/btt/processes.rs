@@ -2,7 +2,7 @@
 //! number forever, and a name ends at its first `/`, so that all kworkers are one.
 
 use super::figures::{Averages, BttActivity};
-use iowhy_core::compact_sort::CompactSort;
+use iowhy_model::compact_sort::CompactSort;
 use rustc_hash::FxHashMap;
 
 /// A process.

@@ -5,7 +5,7 @@ use super::engine::{Btt, BttDevice};
 use super::figures::{Averages, BttActivity, BttStage, live_figures, mean};
 use super::seeks::{FrequentSeeks, SeekDistances};
 use super::{is_remapper, seconds};
-use iowhy_core::analysis::stages::Average;
+use iowhy_analysis::stages::Average;
 use std::io::{self, Write};
 
 const DASHES: &str = "----------";

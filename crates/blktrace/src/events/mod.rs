@@ -25,7 +25,7 @@ pub mod summary;
 use crate::trace::EventFormat;
 use crate::trace::{RecordBatch, TraceCapture, TraceRecord, action::notify};
 
-use iowhy_core::bounded_map::CappedMap;
+use iowhy_model::bounded_map::CappedMap;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use steps::{CaptureClock, HostTime, Steps};

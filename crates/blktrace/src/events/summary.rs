@@ -4,7 +4,7 @@
 
 use crate::trace::TraceRecord;
 use crate::trace::action::{Action, category};
-use iowhy_core::compact_sort::CompactSort;
+use iowhy_model::compact_sort::CompactSort;
 use std::io::{self, Write};
 
 /// A number of events and their bytes, for reads and writes.

@@ -4,7 +4,7 @@
 //! What does not belong here: losses (see [`super`]), which the source meant to record.
 
 use crate::trace::Action;
-use iowhy_core::figures::counted;
+use iowhy_model::figures::counted;
 
 /// Actions, and the figures that are unknown without them.
 const NEEDED: &[(Action, &str, &str)] = &[

@@ -5,12 +5,11 @@ use crate::stages::pairing::{DoneRequest, Ending, PairSink};
 use crate::stages::slots::{NEVER, Slot};
 use crate::trace::action::{Action, Rwbs, category as c};
 use crate::trace::{RecordBatch, TraceRecord};
-use iowhy_core::analysis::{Interval, NOT_IN_DATA};
-use iowhy_core::model::table::Table;
-use iowhy_core::model::{
-    Event, Name, Names, Operation, Origin, Process, Request, RequestPart, Status,
-};
-use iowhy_core::source::Batch;
+use iowhy_analysis::Interval;
+use iowhy_model::request::NOT_IN_DATA;
+use iowhy_model::source::Batch;
+use iowhy_model::table::Table;
+use iowhy_model::{Event, Name, Names, Operation, Origin, Process, Request, RequestPart, Status};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// State that is kept between batches.

@@ -1,15 +1,15 @@
-//! The stages of a capture: its events joined, and the results handed to core's totals.
+//! The stages of a capture: its events joined, and the results handed to the analysis's totals.
 
 use super::pairing::{DoneRequest, Ending, PairSink, Pairer};
 use super::slots::{NEVER, Slot};
 use crate::trace::action::{Action, category, notify};
 use crate::trace::{RecordBatch, TraceRecord};
-use iowhy_core::analysis::stages::statistics::{DeviceStages, ProcessStages};
-use iowhy_core::analysis::stages::summary::Naming;
-use iowhy_core::analysis::stages::{
+use iowhy_analysis::stages::statistics::{DeviceStages, ProcessStages};
+use iowhy_analysis::stages::summary::Naming;
+use iowhy_analysis::stages::{
     EndedRequest, RangeEvent, StageSet, StageTotals, StagesSummary, Unmatched,
 };
-use iowhy_core::analysis::{ByInterval, Interval};
+use iowhy_analysis::{ByInterval, Interval};
 
 /// The stage analysis of a capture.
 #[derive(Debug, Default)]

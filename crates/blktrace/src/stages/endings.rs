@@ -58,7 +58,7 @@ struct DeviceEndings {
 }
 
 /// The ends that a capture holds, by device and kind. Devices go by the index that
-/// [`iowhy_core::analysis::stages::devices::DeviceNumbers`] gives them, which is bounded.
+/// [`iowhy_analysis::stages::devices::DeviceNumbers`] gives them, which is bounded.
 #[derive(Debug, Default)]
 pub struct Endings {
     devices: Vec<DeviceEndings>,

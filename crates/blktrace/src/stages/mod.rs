@@ -4,11 +4,11 @@
 //! |---|---|
 //! | [`pairing`] | events joined to requests and bios, over [`slots`] and [`table`] |
 //! | [`endings`] | which ends of requests a capture holds at all |
-//! | [`analysis`] | what was joined, handed to [`iowhy_core::analysis::stages`] |
+//! | [`analysis`] | what was joined, handed to [`iowhy_analysis::stages`] |
 //! | [`pipeline`] | reading on one thread, pairing on another |
 //!
 //! What does not belong here: reading captures (see [`crate::trace`]) and the figures themselves
-//! (see [`iowhy_core::analysis::stages`]).
+//! (see [`iowhy_analysis::stages`]).
 
 pub mod analysis;
 pub mod endings;

@@ -12,8 +12,8 @@ use super::endings::Endings;
 use super::slots::{Link, NEVER, NONE, RequestSlots, Slot, SlotState};
 use crate::trace::action::{Action, category};
 use crate::trace::{RecordBatch, TraceRecord};
-use iowhy_core::analysis::stages::Unmatched;
-use iowhy_core::analysis::stages::devices::DeviceNumbers;
+use iowhy_analysis::stages::Unmatched;
+use iowhy_analysis::stages::devices::DeviceNumbers;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 

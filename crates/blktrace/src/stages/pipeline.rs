@@ -6,7 +6,7 @@
 
 use super::analysis::StageAnalysis;
 use crate::trace::{CaptureError, CaptureOptions, Inputs, RecordBatch, TraceCapture, Warnings};
-use iowhy_core::analysis::stages::samples::MAX_HISTOGRAMS;
+use iowhy_analysis::stages::samples::MAX_HISTOGRAMS;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{channel, sync_channel};
 use std::thread;

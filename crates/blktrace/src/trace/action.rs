@@ -1,7 +1,7 @@
 //! The numbers of blktrace's API: actions, categories, notifications, and the rwbs text that
 //! blkparse makes of them (linux/blktrace_api.h).
 
-pub use iowhy_core::model::event::category;
+pub use iowhy_model::event::category;
 
 /// Set in the action number when the payload begins with eight bytes of cgroup id.
 pub const CGROUP_FLAG: u16 = 1 << 8;

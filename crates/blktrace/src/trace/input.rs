@@ -2,7 +2,7 @@
 //! input. blkparse stops at the first CPU number that is missing; iowhy reads the others and says
 //! which are missing.
 
-use iowhy_core::compact_sort::CompactSort;
+use iowhy_model::compact_sort::CompactSort;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;

@@ -6,7 +6,7 @@ use super::reader::RecordReader;
 use super::record::{MAGIC, RecordBatch, TraceRecord};
 use super::text_events::{LineLayout, TextReader, TextTool};
 use super::warning::{WarningKind, Warnings};
-use iowhy_core::bounded_map::CappedMap;
+use iowhy_model::bounded_map::CappedMap;
 use std::io::{self, BufReader, Cursor, Read};
 use std::sync::Arc;
 

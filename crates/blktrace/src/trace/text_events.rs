@@ -11,7 +11,7 @@ mod repair;
 use super::action::{category, notify};
 use super::{RecordBatch, TraceRecord, WarningKind, Warnings};
 pub use formatted::LineLayout;
-use iowhy_core::bounded_map::CappedMap;
+use iowhy_model::bounded_map::CappedMap;
 use repair::{EventNews, TextRepair};
 use std::io::{self, BufRead};
 use std::sync::Arc;

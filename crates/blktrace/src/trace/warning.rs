@@ -1,6 +1,6 @@
 //! Defects and losses of a capture: each kind once per file, with the first offset and a count.
 
-use iowhy_core::figures::grouped;
+use iowhy_model::figures::grouped;
 use std::fmt;
 use std::sync::Arc;
 

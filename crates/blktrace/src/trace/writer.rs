@@ -7,9 +7,9 @@
 use super::action::{Action, categories_of, category, notify};
 use super::encode::encode;
 use super::record::TraceRecord;
-use iowhy_core::bounded_map::CappedMap;
-use iowhy_core::model::{Event, Names};
 use iowhy_fs::{Folder, PRIVATE_FILE};
+use iowhy_model::bounded_map::CappedMap;
+use iowhy_model::{Event, Names};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::fs::File;

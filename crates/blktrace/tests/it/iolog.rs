@@ -2,11 +2,11 @@
 
 use crate::exported::{exported, overlapping};
 use iowhy_blktrace::iolog::{Iolog, Version};
-use iowhy_core::model::{Operation, Status};
-use iowhy_core::script::Script;
+use iowhy_model::script::Script;
+use iowhy_model::{Operation, Status};
 use std::process::Command;
 
-fn text(script: &Script, version: Version) -> (String, iowhy_core::formats::export::Exported) {
+fn text(script: &Script, version: Version) -> (String, iowhy_analysis::formats::export::Exported) {
     let (bytes, exported) = exported(script, &mut Iolog::new(version));
     (String::from_utf8(bytes).unwrap(), exported)
 }

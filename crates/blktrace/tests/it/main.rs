@@ -8,7 +8,7 @@
 )]
 
 mod blktrace;
-#[path = "../../../core/tests/it/formats/exported.rs"]
+#[path = "../../../analysis/tests/it/formats/exported.rs"]
 mod exported;
 mod fuzzed;
 mod iolog;

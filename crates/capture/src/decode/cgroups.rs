@@ -6,7 +6,7 @@ use crate::host::workload::path::CgroupPath;
 use crate::host::workload::{Workload, path};
 use crate::reader::FileAsker;
 use crate::wire;
-use iowhy_core::model::{Name, Names, WorkloadNames, cgroup};
+use iowhy_model::{Name, Names, WorkloadNames, cgroup};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::path::Path;

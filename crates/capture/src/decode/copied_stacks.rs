@@ -8,7 +8,7 @@ use crate::copies::CopyGrants;
 use crate::reader::{CopiedRegisters, FileAsker, LATE, UnwindEnd, UnwoundStack};
 use crate::session::Session;
 use crate::wire::{self, wire_copied_process, wire_copied_stack};
-use iowhy_core::bounded_map::RestartingMap;
+use iowhy_model::bounded_map::RestartingMap;
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use rustc_hash::FxHashSet;
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};

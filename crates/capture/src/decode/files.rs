@@ -4,8 +4,8 @@ use super::{path_of, split_names};
 use crate::host::mounts::Mounts;
 use crate::host::workload::volume::volume_of;
 use crate::wire;
-use iowhy_core::bounded_map::CappedMap;
-use iowhy_core::model::{FileKind, Losses, Name, Names};
+use iowhy_model::bounded_map::CappedMap;
+use iowhy_model::{FileKind, Losses, Name, Names};
 use rustc_hash::FxHashMap;
 use zerocopy::FromBytes;
 

@@ -1,7 +1,7 @@
 //! The kernel's operation and flags of a request, and its rwbs text.
 
 use crate::kernel;
-use iowhy_core::model::{Name, Names, Operation};
+use iowhy_model::{Name, Names, Operation};
 use rustc_hash::FxHashMap;
 
 /// The meaning of a request's `cmd_flags`.

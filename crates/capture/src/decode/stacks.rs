@@ -5,8 +5,8 @@ use super::copied_stacks::{CopiedStack, CopiedStacks, reason_of};
 use super::kernel_names::KernelNames;
 use crate::reader::{FileAsker, FrameName, LATE, UnwindEnd};
 use crate::wire;
-use iowhy_core::bounded_map::RestartingMap;
-use iowhy_core::model::{Losses, Name, Names, Stack};
+use iowhy_model::bounded_map::RestartingMap;
+use iowhy_model::{Losses, Name, Names, Stack};
 use rustc_hash::FxHashMap;
 use zerocopy::FromBytes;
 

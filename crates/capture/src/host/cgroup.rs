@@ -3,7 +3,7 @@
 //! What does not belong here: what runs in a cgroup ([`super::workload`]).
 
 use super::{number_of, read_text};
-use iowhy_core::model::cgroup::smallest_memory_limit;
+use iowhy_model::cgroup::smallest_memory_limit;
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};

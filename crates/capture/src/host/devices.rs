@@ -1,8 +1,8 @@
 //! Block devices in /sys/block.
 
 use super::{read_number, read_settings, read_text, system, transport};
-use iowhy_core::compact_sort::CompactSort;
-use iowhy_core::model::environment::Device;
+use iowhy_model::compact_sort::CompactSort;
+use iowhy_model::environment::Device;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::fs;

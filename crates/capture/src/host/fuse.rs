@@ -5,7 +5,7 @@
 //! What does not belong here: what the server waits for (see [`crate::probes::wait`]).
 
 use super::read_text;
-use iowhy_core::model::environment::Mount;
+use iowhy_model::environment::Mount;
 use std::fs;
 use std::path::Path;
 

@@ -1,7 +1,7 @@
 //! Mounted file systems; maps a path inside a file system to the path that users see.
 
 use super::fuse;
-use iowhy_core::model::environment::Mount;
+use iowhy_model::environment::Mount;
 use std::path::{Path, PathBuf};
 
 /// File systems served by another machine or the hypervisor; for FUSE see [`fuse::is_served`].

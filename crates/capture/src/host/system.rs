@@ -1,7 +1,7 @@
 //! The machine: host, kernel, distribution, memory, kernel settings, clocks.
 
 use super::{read_settings, read_text};
-use iowhy_core::model::Environment;
+use iowhy_model::Environment;
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -68,7 +68,7 @@ pub fn environment() -> Environment {
     let uname = rustix::system::uname();
     let text = |value: &std::ffi::CStr| value.to_string_lossy().into_owned();
     Environment {
-        format: iowhy_core::model::environment::FORMAT,
+        format: iowhy_model::environment::FORMAT,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         source: "live".to_owned(),
         host: host_name(text(uname.nodename())),

@@ -2,7 +2,7 @@
 //! any, so only names of the system's own zones and rules in POSIX's form are taken from it, and
 //! nothing but a file of bounded size is read.
 //!
-//! What does not belong here: showing times (see `iowhy_core::model::clock`).
+//! What does not belong here: showing times (see `iowhy_model::clock`).
 
 use iowhy_fs::read;
 use jiff::tz::TimeZone;

@@ -2,7 +2,7 @@
 //!
 //! Nothing here opens what another process has open, or reads its memory.
 //!
-//! What does not belong here: what follows from it (`iowhy_core::analysis::waits::work`).
+//! What does not belong here: what follows from it (`iowhy_analysis::waits::work`).
 
 use super::process::ProcStat;
 use super::read_text;

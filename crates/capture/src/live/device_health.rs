@@ -4,8 +4,8 @@
 
 use crate::host::health::kernel_log::KernelLog;
 use crate::reader::health::{AskedAt, HealthAsker, MOST_LATE, MOST_OF_ALL};
-use iowhy_core::model::Environment;
-use iowhy_core::model::environment::Device;
+use iowhy_model::Environment;
+use iowhy_model::environment::Device;
 use std::time::Duration;
 
 /// Asks devices at both ends of a watch, and in between where that is wished.

@@ -8,8 +8,8 @@ use crate::decode::DecodeContext;
 use crate::host::system;
 use crate::probes::snapshot;
 use crate::wire::{self, wire_wait};
-use iowhy_core::model::Names;
-use iowhy_core::source::Batch;
+use iowhy_model::Names;
+use iowhy_model::source::Batch;
 use zerocopy::FromBytes;
 
 impl LiveWatch {

@@ -7,7 +7,7 @@
 //! What does not belong here: files (see [`super::walk`]).
 
 use super::bytes::{le, read_now};
-use iowhy_core::compact_sort::CompactSort;
+use iowhy_model::compact_sort::CompactSort;
 use std::fs::File;
 use std::io;
 

@@ -4,7 +4,7 @@
 //! What does not belong here: files, whose extents come from FIEMAP (see [`super::walk`]).
 
 use super::index::RangeRole;
-use iowhy_core::compact_sort::CompactSort;
+use iowhy_model::compact_sort::CompactSort;
 use std::path::Path;
 use std::process::{Command, Stdio};
 

@@ -29,7 +29,7 @@ use crate::session::Session;
 use crate::wire::{self, wire_request};
 use block::decode::RequestDecoder;
 use file::decode::UseDecoder;
-use iowhy_core::model::{Environment, Losses, Names};
+use iowhy_model::{Environment, Losses, Names};
 use snapshot::Writers;
 use wait::decode::WaitDecoder;
 use writeback::Dirtiers;

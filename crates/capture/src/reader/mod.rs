@@ -38,7 +38,7 @@ use crate::host::workload::Workload;
 use aside::{Aside, Silence};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use iowhy_core::model::Losses;
+use iowhy_model::Losses;
 use question::{Lookup, Question};
 use rustc_hash::FxHashSet;
 use serde::de::DeserializeOwned;

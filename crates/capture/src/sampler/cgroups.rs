@@ -6,7 +6,7 @@ use super::{Out, pressure};
 use crate::host::cgroup::Roots;
 use crate::host::number_of;
 use crate::host::{own, read_text};
-use iowhy_core::model::{Metric, Name};
+use iowhy_model::{Metric, Name};
 use std::path::{Path, PathBuf};
 
 /// CPU time per sample.

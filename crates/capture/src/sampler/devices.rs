@@ -3,8 +3,8 @@
 use super::{Ages, Out};
 use crate::host::read_text;
 use crate::probes::snapshot::PendingRequest;
-use iowhy_core::model::Metric;
-use iowhy_core::model::metric::DISKSTATS;
+use iowhy_model::Metric;
+use iowhy_model::metric::DISKSTATS;
 use std::path::Path;
 
 /// Samples every whole disk. /proc/diskstats has partitions, too; only a disk has a directory of

@@ -8,8 +8,8 @@ use super::Out;
 use crate::host::cgroup::throttled_ns;
 use crate::host::process::ProcStat;
 use crate::host::read_text;
-use iowhy_core::model::metric::process_subject;
-use iowhy_core::model::{Metric, Name};
+use iowhy_model::metric::process_subject;
+use iowhy_model::{Metric, Name};
 use rustc_hash::FxHashMap;
 use std::path::{Path, PathBuf};
 
@@ -111,8 +111,8 @@ fn cpu_of(pid: u32) -> Option<(String, u64)> {
 mod tests {
     use super::*;
     use crate::sampler::WrittenCounters;
-    use iowhy_core::model::{Names, Scope};
-    use iowhy_core::source::Batch;
+    use iowhy_model::source::Batch;
+    use iowhy_model::{Names, Scope};
 
     #[test]
     fn both_versions_are_read() {

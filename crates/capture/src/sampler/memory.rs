@@ -7,8 +7,8 @@ use super::Out;
 use crate::host::cgroup::Roots;
 use crate::host::process::ProcStat;
 use crate::host::{own, read_text};
-use iowhy_core::model::metric::process_subject;
-use iowhy_core::model::{Metric, Name};
+use iowhy_model::metric::process_subject;
+use iowhy_model::{Metric, Name};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// CPU time per search: 1 % of a CPU in the second in which there is one.

@@ -5,7 +5,7 @@
 //! gets its first row with its first change. Each sample has a time budget: subjects with recent
 //! I/O come first, the others in turn, and those that did not fit are counted.
 //!
-//! What does not belong here: what the metrics mean (`iowhy_core::model::metric`).
+//! What does not belong here: what the metrics mean (`iowhy_model::metric`).
 
 mod cgroups;
 mod devices;
@@ -21,8 +21,8 @@ use crate::probes::snapshot::{PendingRequest, pending};
 use crate::session::Session;
 use crate::wire;
 use cgroups::CgroupSampler;
-use iowhy_core::model::{Metric, Name, Names, Sample, Scope};
-use iowhy_core::source::Batch;
+use iowhy_model::source::Batch;
+use iowhy_model::{Metric, Name, Names, Sample, Scope};
 use memory::MemorySampler;
 use processes::ProcessSampler;
 use rustc_hash::FxHashMap;

@@ -9,9 +9,9 @@ use super::Out;
 use super::work::WorkSampler;
 use crate::host::process::{ProcStat, tick_ns};
 use crate::host::{own, read_text, system};
-use iowhy_core::compact_sort::CompactSort;
-use iowhy_core::model::metric::process_subject;
-use iowhy_core::model::{Metric, Name};
+use iowhy_model::compact_sort::CompactSort;
+use iowhy_model::metric::process_subject;
+use iowhy_model::{Metric, Name};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// CPU time per sample of processes: 1 % of a CPU at one sample a second; twice that if many did

@@ -4,7 +4,7 @@ use super::{Out, pressure};
 use crate::host::number_of;
 use crate::host::process::tick_ns;
 use crate::host::read_text;
-use iowhy_core::model::Metric;
+use iowhy_model::Metric;
 
 /// Lines of /proc/meminfo, which are in KiB.
 const MEMINFO: &[(&str, Metric)] = &[

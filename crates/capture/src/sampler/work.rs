@@ -6,8 +6,8 @@
 use super::Out;
 use crate::host::own;
 use crate::host::work::{SocketTables, WorkSeen};
-use iowhy_core::bounded_map::RestartingMap;
-use iowhy_core::model::{Metric, Name};
+use iowhy_model::bounded_map::RestartingMap;
+use iowhy_model::{Metric, Name};
 
 /// Processes that are read per sample.
 const MOST_READ: usize = 16;
@@ -96,7 +96,7 @@ mod tests {
     fn what_has_not_changed_is_written_now_and_then() {
         let (mut written, mut batch, mut names) = Default::default();
         let mut work = WorkSampler::default();
-        let own = (std::process::id(), iowhy_core::model::Names::intern(&mut names, "1 own"));
+        let own = (std::process::id(), iowhy_model::Names::intern(&mut names, "1 own"));
         let mut rows_after = |looks: u64| {
             let mut out = Out {
                 now_ns: system::now_ns(),

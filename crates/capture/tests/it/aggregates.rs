@@ -2,7 +2,7 @@
 
 use iowhy_capture::aggregates::{AggregateSnapshot, Aggregates};
 use iowhy_capture::{live, privilege};
-use iowhy_core::model::Operation;
+use iowhy_model::Operation;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;

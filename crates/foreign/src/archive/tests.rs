@@ -1,8 +1,8 @@
 //! Tests of archives, made of members of ours.
 
 use super::*;
-use iowhy_core::model::Names;
-use iowhy_core::source::Batch;
+use iowhy_model::Names;
+use iowhy_model::source::Batch;
 use std::io::{Cursor, Write};
 
 /// A member of an archive.

@@ -5,7 +5,7 @@
 use super::{figure, items, text};
 use crate::book::CounterBook;
 use crate::text::RowsOut;
-use iowhy_core::model::{Environment, Metric};
+use iowhy_model::{Environment, Metric};
 use serde_json::Value;
 
 /// An interval that is longer is the time since boot, seconds.

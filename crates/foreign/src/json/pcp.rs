@@ -6,7 +6,7 @@
 use super::{first_host, items, text};
 use crate::book::CounterBook;
 use crate::text::RowsOut;
-use iowhy_core::model::{Environment, Metric};
+use iowhy_model::{Environment, Metric};
 use serde_json::Value;
 
 /// The interval where none is told, seconds.

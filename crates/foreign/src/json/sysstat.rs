@@ -6,7 +6,7 @@ use super::{SECTOR, figure, first_host, items, text};
 use crate::book::CounterBook;
 use crate::text::RowsOut;
 use crate::text::figures::{ReportClock, time_alone};
-use iowhy_core::model::{Environment, Metric};
+use iowhy_model::{Environment, Metric};
 use serde_json::Value;
 
 /// The interval of reports that do not tell one, seconds.

@@ -5,7 +5,7 @@
 
 use super::RowsOut;
 use crate::book::CounterBook;
-use iowhy_core::model::{Environment, Metric};
+use iowhy_model::{Environment, Metric};
 
 /// Labels that tell of storage.
 const LABELS: &[&str] = &["CPU", "MEM", "PAG", "DSK", "LVM", "MDD", "PRD"];

@@ -5,7 +5,7 @@
 use super::columns::SECTOR;
 use super::figures::{DAY_S, number, time_of_day};
 use crate::book::CounterBook;
-use iowhy_core::model::Metric;
+use iowhy_model::Metric;
 
 /// The rows so far.
 #[derive(Debug, Default)]

@@ -6,7 +6,7 @@ use super::figures::{human_bytes, number};
 use super::header::TableHeader;
 use crate::book::CounterBook;
 use crate::kind::ForeignKind;
-use iowhy_core::model::Metric;
+use iowhy_model::Metric;
 
 /// Bytes of a sector.
 pub(super) const SECTOR: f64 = 512.0;

@@ -6,9 +6,9 @@
 use super::RowsOut;
 use super::figures::ReportClock;
 use crate::book::{COLUMNS, CounterBook};
-use iowhy_core::figures::counted;
-use iowhy_core::model::Metric;
-use iowhy_core::model::metric::Shape;
+use iowhy_model::Metric;
+use iowhy_model::figures::counted;
+use iowhy_model::metric::Shape;
 use std::collections::BTreeMap;
 
 /// Devices of one copy that are kept.

@@ -2,8 +2,8 @@
 //!
 //! What does not belong here: tables (see `rows`).
 
-use iowhy_core::model::Environment;
-use iowhy_core::model::health::NvmeHealth;
+use iowhy_model::Environment;
+use iowhy_model::health::NvmeHealth;
 
 /// Seconds of a day.
 pub(super) const DAY_S: f64 = 86_400.0;

@@ -6,7 +6,7 @@ use super::figures::{banner, behind_mean, ends_with_number, number, time_of_day}
 use super::prometheus::NodeMetric;
 use super::{atop, copies, kernel, pmrep, sadf, small, smart};
 use crate::kind::ForeignKind;
-use iowhy_core::model::Environment;
+use iowhy_model::Environment;
 
 /// The first columns of sar's tables about memory, queues and transfers.
 pub(super) const OF_SAR: &[&str] =

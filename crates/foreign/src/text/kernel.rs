@@ -1,11 +1,11 @@
 //! Messages of the kernel's log about storage: as dmesg, `journalctl -k` and syslog print them.
 //!
-//! What does not belong here: the meaning of a message (see `iowhy_core::diagnosis`).
+//! What does not belong here: the meaning of a message (see `iowhy_diagnosis`).
 
 use super::kernel_lines::LoggedLine;
 use crate::book::CounterBook;
-use iowhy_core::figures::counted;
-use iowhy_core::model::health::{HostMessage, KernelMessage};
+use iowhy_model::figures::counted;
+use iowhy_model::health::{HostMessage, KernelMessage};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 

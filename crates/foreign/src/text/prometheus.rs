@@ -4,7 +4,7 @@
 
 use super::columns::PAGE;
 use super::copies::CounterCopies;
-use iowhy_core::model::Metric;
+use iowhy_model::Metric;
 
 /// Metrics of a disk, their column in `/proc/diskstats`, and the factor to its unit.
 const OF_DISK: &[(&str, usize, f64)] = &[

@@ -6,9 +6,9 @@ use super::RowsOut;
 use super::figures::number;
 use super::header::TableHeader;
 use crate::book::BEGIN_NS;
-use iowhy_core::analysis::NOT_IN_DATA;
-use iowhy_core::model::table::Table;
-use iowhy_core::model::{Operation, Origin, Process, Request, RequestPart, Status};
+use iowhy_model::request::NOT_IN_DATA;
+use iowhy_model::table::Table;
+use iowhy_model::{Operation, Origin, Process, Request, RequestPart, Status};
 use std::collections::BTreeSet;
 
 /// Processes whose names are kept.

@@ -11,7 +11,7 @@ use super::header::TableHeader;
 use super::timeline::TableTimes;
 use crate::book::CounterBook;
 use crate::kind::ForeignKind;
-use iowhy_core::figures::counted;
+use iowhy_model::figures::counted;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Rows of one report that are kept, and their bytes: three reports may be held at once.

@@ -8,8 +8,8 @@ use super::biotop::{self, BiotopRows};
 use super::figures::{number, time_of_day};
 use crate::book::CounterBook;
 use crate::kind::ForeignKind;
-use iowhy_core::model::Metric;
-use iowhy_core::model::health::{ArrayState, DeviceHealth};
+use iowhy_model::Metric;
+use iowhy_model::health::{ArrayState, DeviceHealth};
 
 /// The texts that are open at the moment.
 #[derive(Debug, Default)]

@@ -4,7 +4,7 @@
 
 use super::figures::{number, set_nvme};
 use crate::book::CounterBook;
-use iowhy_core::model::health::{DeviceHealth, DriveLog, NvmeHealth};
+use iowhy_model::health::{DeviceHealth, DriveLog, NvmeHealth};
 
 /// The name of a drive that the text does not name.
 const UNNAMED: &str = "drive";

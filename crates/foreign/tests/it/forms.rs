@@ -2,10 +2,10 @@
 //! figures are ours.
 
 use super::*;
-use iowhy_core::diagnosis::finding::ImpactOf;
-use iowhy_core::model::Metric;
+use iowhy_diagnosis::finding::ImpactOf;
 use iowhy_foreign::ForeignKind;
 use iowhy_foreign::import::Bytes;
+use iowhy_model::Metric;
 
 #[test]
 fn iostat_for_people_has_units_and_a_table_for_each_direction() {
@@ -296,7 +296,7 @@ fn fios_log_of_latencies() {
     let [device] = &told.summary.devices[..] else { panic!("{:?}", told.summary.devices) };
     let reads = &device.directions[Direction::Read];
     assert_eq!((reads.requests, reads.bytes), (2, 8192));
-    let whole = iowhy_core::analysis::Interval::Q2c;
+    let whole = iowhy_analysis::Interval::Q2c;
     assert_eq!(reads.intervals[whole].unwrap().max_ns, 2_000_000);
     assert_eq!(told.summary.watch.duration_ns, 2_000_000_000);
     let means = read("1000, 2000000, 0, 0\n2000, 4000000, 0, 0\n").unwrap();

@@ -1,7 +1,7 @@
 //! sysstat's output in other languages: times, means and figures as its locales write them.
 
 use super::*;
-use iowhy_core::model::Metric;
+use iowhy_model::Metric;
 
 /// A report of `sar -d` with this time before each line, `SS` standing for the seconds.
 fn sar(time: &str, mean: &str) -> String {

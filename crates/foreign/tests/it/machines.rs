@@ -2,7 +2,7 @@
 //! small texts.
 
 use super::*;
-use iowhy_core::model::Metric;
+use iowhy_model::Metric;
 
 /// Growth per second of a metric of the machine.
 fn per_s(read: &ReadFile, metric: Metric) -> f64 {

@@ -15,12 +15,12 @@ mod pasted;
 mod threads;
 mod tools;
 
-use iowhy_core::analysis::{Direction, Summarizer, Summary};
-use iowhy_core::diagnosis::{Diagnosis, diagnose};
-use iowhy_core::model::Names;
-use iowhy_core::source::{Batch, Progress, Source};
+use iowhy_analysis::{Direction, Summarizer, Summary};
+use iowhy_diagnosis::{Diagnosis, diagnose};
 use iowhy_foreign::import::{Bytes, kind_of};
 use iowhy_foreign::{ForeignImport, ForeignKind};
+use iowhy_model::Names;
+use iowhy_model::source::{Batch, Progress, Source};
 use std::io::Cursor;
 
 /// A file as it is read.

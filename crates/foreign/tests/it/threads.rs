@@ -3,7 +3,7 @@
 //! `IOWHY_BLESS=1 cargo test -p iowhy-foreign --test it -- threads`.
 
 use super::*;
-use iowhy_core::diagnosis::{Confidence, Finding, Severity};
+use iowhy_diagnosis::{Confidence, Finding, Severity};
 use std::fmt::Write;
 use std::path::PathBuf;
 

@@ -1,7 +1,7 @@
 //! One test for each tool.
 
 use super::*;
-use iowhy_core::model::Metric;
+use iowhy_model::Metric;
 
 const IOSTAT_12: &str = "\
 Linux 6.1.0 (db1) \t11/25/26 \t_x86_64_\t(8 CPU)
@@ -133,7 +133,7 @@ TIME(s)     COMM           PID    DISK      T SECTOR     BYTES  QUE(ms) LAT(ms)
     let read = ReadFile::text(text);
     let [device] = &read.summary.devices[..] else { panic!("{:?}", read.summary.devices) };
     let stage = |direction: Direction| {
-        device.directions[direction].intervals[iowhy_core::analysis::Interval::D2c].unwrap().max_ns
+        device.directions[direction].intervals[iowhy_analysis::Interval::D2c].unwrap().max_ns
     };
     assert_eq!((stage(Direction::Write), stage(Direction::Read)), (740_000, 2_780_000));
     let named =
@@ -243,7 +243,7 @@ fn blocked_threads_are_told_without_cpu_time() {
         let read = ReadFile::text(&text);
         let [finding] = &read.diagnosis.findings[..] else { panic!("{text}: {:?}", read.causes()) };
         assert_eq!(finding.cause, "blocked-unknown");
-        assert_eq!(finding.confidence, iowhy_core::diagnosis::finding::Confidence::Possible);
+        assert_eq!(finding.confidence, iowhy_diagnosis::finding::Confidence::Possible);
         assert!(!finding.sentence.contains("CPUs"), "{}", finding.sentence);
     }
     for text in [queue(1), iotop("20.00")] {

@@ -3,7 +3,7 @@
 //!
 //! The outcome of each lab is kept in a file, so that labs can be measured one after the other.
 //!
-//! What does not belong here: the comparison itself (crate `iowhy-core`).
+//! What does not belong here: the comparison itself (crate `iowhy-diagnosis`).
 
 use super::{Benchmark, TableOutput, table_of};
 use crate::error::Context;

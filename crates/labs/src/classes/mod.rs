@@ -8,7 +8,7 @@
 //! | [`mod@measure`] | one run: a recording, and the program's own clock |
 //! | [`table`] | `cargo lab classes`: all of them, and the table of docs/waits.md |
 //!
-//! What does not belong here: the class of a wait (crate `iowhy-core`), and the named causes (the
+//! What does not belong here: the class of a wait (crate `iowhy-model`), and the named causes (the
 //! labs).
 
 pub mod guest_loads;

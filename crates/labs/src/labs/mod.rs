@@ -14,7 +14,7 @@
 //! Causes in the hardware or at a provider are produced outside the kernel: a process serves the
 //! bytes of the watched device ([`crate::devices::ServedDevice`]) as slowly as the scene requires.
 //!
-//! What does not belong here: the detection of a cause (crate `iowhy-core`).
+//! What does not belong here: the detection of a cause (crate `iowhy-diagnosis`).
 
 pub mod expected;
 pub mod guest;

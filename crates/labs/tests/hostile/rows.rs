@@ -3,14 +3,12 @@
 //! What does not belong here: files whose bytes are spoiled (see [`crate::damage`]).
 
 use crate::chance::Chance;
-use iowhy_core::model::table::{ColumnKind, ColumnType, ColumnValues, Columns, Table};
-use iowhy_core::model::{
-    Environment, Event, Name, Names, Request, RequestPart, Stack, WaitRequest,
-};
-use iowhy_core::recording::{RecordingReader, RecordingWriter};
-use iowhy_core::source::{Batch, Progress, Source};
 use iowhy_labs::Result;
 use iowhy_labs::error::Context;
+use iowhy_model::recording::{RecordingReader, RecordingWriter};
+use iowhy_model::source::{Batch, Progress, Source};
+use iowhy_model::table::{ColumnKind, ColumnType, ColumnValues, Columns, Table};
+use iowhy_model::{Environment, Event, Name, Names, Request, RequestPart, Stack, WaitRequest};
 use std::collections::BTreeSet;
 use std::path::Path;
 

@@ -1,13 +1,13 @@
 //! Programs that make others wait, on a device that is slower than two programs need.
 
 use crate::support::{finish, iowhy, printed, trial, watch};
-use iowhy_core::model::WaitClass;
 use iowhy_labs::Result;
 use iowhy_labs::devices::{
     Backing, BlockDevice, FileSystemKind, LabCgroup, LabFileSystem, Limit, LoopDevice,
 };
 use iowhy_labs::fio::{Engine, FioAccess, Job};
 use iowhy_labs::scratch::Scratch;
+use iowhy_model::WaitClass;
 use libtest_mimic::Trial;
 use serde_json::Value;
 use std::process::Command;

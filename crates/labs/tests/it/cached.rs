@@ -3,13 +3,13 @@
 
 use crate::recording::{Pair, Recording};
 use crate::support::{labs_program, trial, watch};
-use iowhy_core::model::{Origin, RequestPart};
 use iowhy_labs::devices::{Backing, FileSystemKind, LabFileSystem, LoopDevice};
 use iowhy_labs::error::Context;
 use iowhy_labs::fio::{self, Engine, FioAccess, Job};
 use iowhy_labs::scratch::Scratch;
 use iowhy_labs::workload::{self, PAGE, Workload};
 use iowhy_labs::{Result, command};
+use iowhy_model::{Origin, RequestPart};
 use libtest_mimic::Trial;
 use std::path::PathBuf;
 use std::process::Command;

@@ -13,12 +13,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Where each file is a cause.
-const RULES: &str = "core/src/diagnosis/rules/";
+const RULES: &str = "diagnosis/src/rules/";
 /// Files that name a cause's id and mean something else, or name what they make themselves.
 const OTHERWISE: &[(&str, &str)] = &[
     ("capture/src/host/health/mapper.rs", "a type of targets of the device mapper: thin-pool"),
-    ("core/src/diagnosis/rules/volume_state.rs", "the same"),
-    ("core/src/diagnosis/impacts.rs", "tests of impacts"),
+    ("diagnosis/src/rules/volume_state.rs", "the same"),
+    ("diagnosis/src/impacts.rs", "tests of impacts"),
     ("labs/", "a lab says which cause it makes"),
 ];
 
@@ -73,9 +73,9 @@ fn causes_are_named_in_their_files() -> Result<()> {
 
 /// What a program with one more cause prints.
 const PROGRAM: &str = r#"
-use iowhy_core::analysis::summarize;
-use iowhy_core::diagnosis::{diagnose, rule_of};
-use iowhy_core::recording::RecordingReader;
+use iowhy_analysis::summarize;
+use iowhy_diagnosis::{diagnose, rule_of};
+use iowhy_model::recording::RecordingReader;
 use iowhy_views::{explain, style::Style};
 
 fn main() {
@@ -116,7 +116,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
 fn a_new_file_is_a_new_cause() -> Result<()> {
     let copy = tempfile::tempdir().context(|| "make a folder".to_owned())?;
     let write = |name: &str, text: &str| write(&copy.path().join(name), text);
-    for package in ["core", "fs", "views"] {
+    for package in ["analysis", "diagnosis", "fs", "model", "views"] {
         let name = Path::new("crates").join(package);
         copy_folder(&root().join(&name), &copy.path().join(&name))?;
     }
@@ -124,7 +124,7 @@ fn a_new_file_is_a_new_cause() -> Result<()> {
         |name: &str| fs::read_to_string(root().join(name)).context(|| format!("read {name}"));
     let manifest = read("Cargo.toml")?;
     let (_, rest) = manifest.split_once("\n[workspace.package]").unwrap_or_default();
-    let members = r#"["crates/core", "crates/fs", "crates/views", "added"]"#;
+    let members = r#"["crates/*", "added"]"#;
     write(
         "Cargo.toml",
         &format!("[workspace]\nresolver = \"3\"\nmembers = {members}\n\n[workspace.package]{rest}"),
@@ -133,7 +133,8 @@ fn a_new_file_is_a_new_cause() -> Result<()> {
     write(
         "added/Cargo.toml",
         "[package]\nname = \"added\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[dependencies]\n\
-         iowhy-core.workspace = true\niowhy-views.workspace = true\n",
+         iowhy-analysis.workspace = true\niowhy-diagnosis.workspace = true\n\
+         iowhy-model.workspace = true\niowhy-views.workspace = true\n",
     )?;
     write("added/src/main.rs", PROGRAM)?;
     write(&format!("crates/{RULES}scratch_cause.rs"), CAUSE)?;

@@ -3,7 +3,6 @@
 
 use crate::recording::Recording;
 use crate::support::{finish, iowhy, is_guest, labs_program, printed, trial};
-use iowhy_core::model::{KnownBy, WaitChain, WaitClass};
 use iowhy_labs::devices::{
     Backing, BlockDevice, FileSystemKind, LabCgroup, LabFileSystem, Limit, LoopDevice,
 };
@@ -12,6 +11,7 @@ use iowhy_labs::scratch::Scratch;
 use iowhy_labs::vm::Architecture;
 use iowhy_labs::workload::Workload;
 use iowhy_labs::{LabError, Result, command, fio, machine, process};
+use iowhy_model::{KnownBy, WaitChain, WaitClass};
 use libtest_mimic::Trial;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

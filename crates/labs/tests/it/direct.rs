@@ -2,12 +2,12 @@
 
 use crate::recording::{Pair, Recording};
 use crate::support::{is_module_without_types, labs_program, trial, watch};
-use iowhy_core::model::{Operation, Origin};
 use iowhy_labs::Result;
 use iowhy_labs::devices::{Backing, BlockDevice, FileSystemKind, LabFileSystem, LoopDevice, Zram};
 use iowhy_labs::fio::{self, Engine, FioAccess, Job};
 use iowhy_labs::scratch::Scratch;
 use iowhy_labs::workload::Workload;
+use iowhy_model::{Operation, Origin};
 use libtest_mimic::Trial;
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -4,15 +4,15 @@
 use crate::chains::compiled;
 use crate::recording::Recording;
 use crate::support::{finish, iowhy, is_guest, labs_program, printed, trial, trial_alone, watch};
-use iowhy_core::analysis::summary::path_patterns::without_numbers;
-use iowhy_core::model::file::Counts;
-use iowhy_core::model::{FileActivity, FileKind};
 use iowhy_labs::devices::{Backing, FileSystemKind, LabFileSystem, LoopDevice};
 use iowhy_labs::error::Context;
 use iowhy_labs::fio::{self, Engine, FioAccess, Job};
 use iowhy_labs::scratch::Scratch;
 use iowhy_labs::workload::{TOUCHED, Workload};
 use iowhy_labs::{LabError, Result, command, machine};
+use iowhy_model::file::Counts;
+use iowhy_model::path_patterns::without_numbers;
+use iowhy_model::{FileActivity, FileKind};
 use libtest_mimic::Trial;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;

@@ -4,13 +4,13 @@
 use crate::recording::Recording;
 use crate::records::RecordBytes;
 use crate::support::{finish, iowhy, printed, refused, trial};
-use iowhy_core::model::{Operation, Request, RequestPart, Status};
 use iowhy_labs::devices::{
     Backing, BlockDevice, FileSystemKind, LabCgroup, LabFileSystem, LoopDevice,
 };
 use iowhy_labs::error::Context;
 use iowhy_labs::scratch::Scratch;
 use iowhy_labs::{Result, command, fio, machine};
+use iowhy_model::{Operation, Request, RequestPart, Status};
 use libtest_mimic::Trial;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

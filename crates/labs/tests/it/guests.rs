@@ -3,7 +3,6 @@
 
 use crate::recording::Recording;
 use crate::support::{finish, iowhy, is_guest, printed, trial, trial_alone, watch};
-use iowhy_core::model::{Origin, Request, WaitClass};
 use iowhy_labs::devices::{
     Backing, BlockDevice, FileSystemKind, GivenDevice, LabCgroup, LabFileSystem, LoopDevice,
     MappedDevice,
@@ -12,6 +11,7 @@ use iowhy_labs::error::Context;
 use iowhy_labs::fio::{Engine, FioAccess, Job};
 use iowhy_labs::scratch::Scratch;
 use iowhy_labs::{Result, command, process};
+use iowhy_model::{Origin, Request, WaitClass};
 use libtest_mimic::Trial;
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -5,13 +5,13 @@
 use crate::chains::compiled;
 use crate::recording::Recording;
 use crate::support::{finish, iowhy, labs_program, printed, trial, watch};
-use iowhy_core::model::{Request, WaitClass};
 use iowhy_labs::devices::{Backing, BlockDevice, FileSystemKind, LabFileSystem, LoopDevice};
 use iowhy_labs::error::Context;
 use iowhy_labs::fio;
 use iowhy_labs::scratch::Scratch;
 use iowhy_labs::workload::Workload;
 use iowhy_labs::{Result, command};
+use iowhy_model::{Request, WaitClass};
 use libtest_mimic::Trial;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -201,7 +201,7 @@ fn very_many_files() -> Result<()> {
     assert!(rows < most, "{rows} rows, more than {most}");
     // Removals are recorded one by one or by directory. What was done with files without a slot is
     // counted for each file; it tells no device, so a watch of one leaves it out: docs/files.md.
-    let sum = |field: fn(&iowhy_core::model::FileActivity) -> u64| -> u64 {
+    let sum = |field: fn(&iowhy_model::FileActivity) -> u64| -> u64 {
         recording.files.iter().map(field).sum()
     };
     assert_eq!(sum(|row| row.unlinks), FILES);

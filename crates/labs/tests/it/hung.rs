@@ -2,13 +2,13 @@
 
 use crate::recording::Recording;
 use crate::support::{finish, iowhy, printed, trial};
-use iowhy_core::model::{Operation, Request, Status};
 use iowhy_labs::devices::{
     Backing, BlockDevice, FileSystemKind, LabFileSystem, LoopDevice, SilentServer,
 };
 use iowhy_labs::error::Context;
 use iowhy_labs::scratch::Scratch;
 use iowhy_labs::{LabError, Result, command, machine, process};
+use iowhy_model::{Operation, Request, Status};
 use libtest_mimic::Trial;
 use rustix::process::Signal;
 use std::io::{BufRead, BufReader, Read};

@@ -5,12 +5,12 @@
 use crate::chains::compiled;
 use crate::recording::Recording;
 use crate::support::{finish, iowhy, is_module_without_types, printed, trial, watch};
-use iowhy_core::model::{Operation, Origin, Request};
 use iowhy_labs::devices::{Backing, BlockDevice, FileSystemKind, LabFileSystem, LoopDevice};
 use iowhy_labs::error::Context;
 use iowhy_labs::fio::{self, Engine, FioAccess, Job};
 use iowhy_labs::scratch::Scratch;
 use iowhy_labs::{Result, command, machine};
+use iowhy_model::{Operation, Origin, Request};
 use libtest_mimic::Trial;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};

@@ -9,14 +9,14 @@ use crate::recording::Recording;
 use crate::small_check;
 use crate::stacked;
 use crate::support::{labs_program, words};
-use iowhy_core::model::health::DeviceHealth;
-use iowhy_core::model::{Operation, Origin, Request};
 use iowhy_labs::Result;
 use iowhy_labs::classes::guest_loads;
 use iowhy_labs::error::Context;
 use iowhy_labs::kernels::{CHECK, Claims, MODULES};
 use iowhy_labs::vm::architecture::ARM64_SUFFIX;
 use iowhy_labs::vm::{DiskLimits, Guest, GuestDisk, GuestOutcome, Kernel};
+use iowhy_model::health::DeviceHealth;
+use iowhy_model::{Operation, Origin, Request};
 use libtest_mimic::Trial;
 use std::time::Duration;
 

@@ -33,7 +33,7 @@ pub fn tests() -> Vec<Trial> {
 
 /// The labelled recordings of the repository, as `iowhy-labs score` judges them.
 fn kept_recordings_score_right() -> Result<()> {
-    let labels = Path::new(env!("CARGO_MANIFEST_DIR")).join("../core/tests/labels");
+    let labels = Path::new(env!("CARGO_MANIFEST_DIR")).join("../diagnosis/tests/labels");
     let scored = score::score(&labels)?;
     let missed: Vec<String> = scored
         .iter()

@@ -5,11 +5,11 @@
 
 use crate::chains::compiled_once;
 use crate::support::{finish, iowhy, printed, trial, wait_until};
-use iowhy_core::recording::RecordingWriter;
-use iowhy_core::script::Script;
 use iowhy_labs::error::Context;
 use iowhy_labs::scratch::Scratch;
 use iowhy_labs::{Result, command, machine, process};
+use iowhy_model::recording::RecordingWriter;
+use iowhy_model::script::Script;
 use libtest_mimic::Trial;
 use rustix::process::Signal;
 use std::collections::BTreeMap;

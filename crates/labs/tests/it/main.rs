@@ -39,6 +39,7 @@ mod links;
 mod live_labs;
 mod locate;
 mod metadata;
+mod module_order;
 mod pages;
 mod pods;
 mod privilege;
@@ -75,6 +76,7 @@ fn main() {
     let tests = [
         architecture::tests(),
         causes::tests(),
+        module_order::tests(),
         vocabulary::tests(),
         top::tests(),
         labs::tests(),

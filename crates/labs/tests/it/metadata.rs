@@ -1,11 +1,11 @@
 //! A storm of small files and folders: not one false file name.
 
 use crate::support::{labs_program, trial, watch};
-use iowhy_core::model::Origin;
 use iowhy_labs::Result;
 use iowhy_labs::devices::{Backing, FileSystemKind, LabFileSystem, LoopDevice};
 use iowhy_labs::scratch::Scratch;
 use iowhy_labs::workload::{self, Workload};
+use iowhy_model::Origin;
 use libtest_mimic::Trial;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;

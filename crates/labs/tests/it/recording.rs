@@ -1,15 +1,15 @@
 //! Reads a recording, and the invariants of every recording.
 
 use crate::support::{LostTooMany, is_guest};
-use iowhy_core::model::{
-    Environment, FileActivity, Name, Names, Operation, Origin, Process, Request, RequestPart,
-    Sample, Stack, Status, Wait, WaitChain,
-};
-use iowhy_core::recording::RecordingReader;
-use iowhy_core::source::{Batch, Progress, Source};
 use iowhy_labs::Result;
 use iowhy_labs::error::Context;
 use iowhy_labs::machine::DiskStats;
+use iowhy_model::recording::RecordingReader;
+use iowhy_model::source::{Batch, Progress, Source};
+use iowhy_model::{
+    Environment, FileActivity, Name, Names, Operation, Origin, Process, Request, RequestPart,
+    Sample, Stack, Status, Wait, WaitChain,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 

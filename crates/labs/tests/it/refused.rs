@@ -3,12 +3,12 @@
 
 use crate::recording::Recording;
 use crate::support::{finish, printed, trial, wait_until};
-use iowhy_core::model::{Sample, Status};
 use iowhy_labs::devices::{Backing, BlockDevice, FileSystemKind, LabFileSystem, LoopDevice};
 use iowhy_labs::error::Context;
 use iowhy_labs::kernels::{Claims, KernelProgram};
 use iowhy_labs::scratch::Scratch;
 use iowhy_labs::{LabError, Result, command, iowhy, machine, process};
+use iowhy_model::{Sample, Status};
 use libtest_mimic::Trial;
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};

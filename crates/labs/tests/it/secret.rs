@@ -131,7 +131,7 @@ fn recording_and_page() -> Result<()> {
     drop(running);
     let recording = Recording::open(&output)?;
     let copied = recording.environment.cost.copied_stacks;
-    let is_unwound = |stack: &iowhy_core::model::Stack| {
+    let is_unwound = |stack: &iowhy_model::Stack| {
         stack.complete
             && recording.text(stack.unwound_by) == ".eh_frame"
             && recording.frames(Some(stack.stack_id)).contains(&"write_with_secret")

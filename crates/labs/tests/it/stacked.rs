@@ -4,8 +4,6 @@
 
 use crate::recording::Recording;
 use crate::support::{finish, iowhy, printed, trial, trial_alone};
-use iowhy_core::model::health::DeviceHealth;
-use iowhy_core::model::{Operation, Request, Status};
 use iowhy_labs::devices::{
     BlockDevice, GivenDevice, MappedDevice, NullBlk, Raid, ScsiDebug, Trouble,
 };
@@ -15,6 +13,8 @@ use iowhy_labs::machine::{self, DiskStats};
 use iowhy_labs::scratch::Scratch;
 use iowhy_labs::vm::GuestDisk;
 use iowhy_labs::{LabError, Result, command};
+use iowhy_model::health::DeviceHealth;
+use iowhy_model::{Operation, Request, Status};
 use libtest_mimic::Trial;
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -3,14 +3,14 @@
 
 use crate::recording::Recording;
 use crate::support::{COUNTED, finish, iowhy, is_guest, printed, trial, trial_alone};
-use iowhy_core::model::Process;
-use iowhy_core::model::metric::process_subject;
 use iowhy_labs::devices::{Backing, BlockDevice, FileSystemKind, LabFileSystem, LoopDevice};
 use iowhy_labs::error::Context;
 use iowhy_labs::fio::{self, Engine, FioAccess, Job};
 use iowhy_labs::machine::{self, DiskStats};
 use iowhy_labs::scratch::Scratch;
 use iowhy_labs::{Result, command};
+use iowhy_model::Process;
+use iowhy_model::metric::process_subject;
 use libtest_mimic::Trial;
 use std::fs;
 use std::path::{Path, PathBuf};

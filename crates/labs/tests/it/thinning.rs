@@ -3,13 +3,13 @@
 
 use crate::recording::Recording;
 use crate::support::{finish, iowhy, printed, trial, trial_alone, wait_until};
-use iowhy_core::model::{Operation, Status, Wait};
 use iowhy_labs::devices::{Backing, BlockDevice, LabCgroup, LoopDevice, ServedDevice};
 use iowhy_labs::error::Context;
 use iowhy_labs::fio::{Engine, FioAccess, Job};
 use iowhy_labs::machine::DiskStats;
 use iowhy_labs::scratch::Scratch;
 use iowhy_labs::{Result, command, machine, process};
+use iowhy_model::{Operation, Status, Wait};
 use libtest_mimic::Trial;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -96,7 +96,7 @@ fn counted_exactly(recording: &Recording, reads: u64, screen: &str) {
     let read = counts.iter().filter(|count| count.operation == Operation::Read.word());
     let exact: u64 = read.map(|count| count.requests).sum();
     assert!(exact <= reads && exact + exact / 500 + 100 >= reads, "{exact} of {reads} reads");
-    let total = iowhy_core::figures::grouped(exact);
+    let total = iowhy_model::figures::grouped(exact);
     assert!(screen.contains(&total) || counts.len() > 1, "{total}: {screen}");
 }
 

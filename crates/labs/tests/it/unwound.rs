@@ -5,8 +5,8 @@ use crate::chains::{
 };
 use crate::recording::Recording;
 use crate::support::trial_alone;
-use iowhy_core::model::Stack;
 use iowhy_labs::{Result, command};
+use iowhy_model::Stack;
 use libtest_mimic::Trial;
 use std::collections::BTreeSet;
 use std::path::Path;

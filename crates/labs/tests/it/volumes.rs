@@ -4,11 +4,11 @@
 
 use crate::recording::Recording;
 use crate::support::{finish, iowhy, is_guest, printed, trial, words};
-use iowhy_core::model::health::{DeviceHealth, MappedTarget};
 use iowhy_labs::devices::{BlockDevice, MappedDevice, NullBlk};
 use iowhy_labs::error::Context;
 use iowhy_labs::scratch::Scratch;
 use iowhy_labs::{LabError, Result, command};
+use iowhy_model::health::{DeviceHealth, MappedTarget};
 use libtest_mimic::Trial;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

@@ -3,13 +3,13 @@
 use crate::chains::{Program, SECONDS, compiled, throttled as watch_throttled};
 use crate::recording::Recording;
 use crate::support::{finish, iowhy, printed, trial, trial_alone, watch};
-use iowhy_core::model::{Wait, WaitClass};
 use iowhy_labs::devices::{
     Backing, BlockDevice, FileSystemKind, LabCgroup, LabFileSystem, Limit, LoopDevice,
 };
 use iowhy_labs::fio::{self, Engine, FioAccess, FioReport, Job};
 use iowhy_labs::scratch::Scratch;
 use iowhy_labs::{Result, machine, process};
+use iowhy_model::{Wait, WaitClass};
 use libtest_mimic::Trial;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::{Command, Stdio};

@@ -4,8 +4,8 @@
 
 use super::lines::Contradiction;
 use crate::units::TimeSpan;
-use iowhy_core::analysis::Direction;
-use iowhy_core::model::WaitClass;
+use iowhy_analysis::Direction;
+use iowhy_model::WaitClass;
 use serde::{Deserialize, Deserializer, de};
 use std::fmt;
 

@@ -11,8 +11,8 @@ use crate::trigger::Trigger;
 use crate::trigger::hung_task::hung_tasks;
 use iowhy_capture::host::mounts::Mounts;
 use iowhy_capture::live::LiveWatch;
-use iowhy_core::model::{Names, Status};
-use iowhy_core::source::Batch;
+use iowhy_model::source::Batch;
+use iowhy_model::{Names, Status};
 use std::collections::BTreeMap;
 
 /// The time that an answer of the kernel is valid, in nanoseconds.

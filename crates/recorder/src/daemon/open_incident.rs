@@ -14,8 +14,8 @@ use crate::ring::{CutSpan, OpenRows};
 use crate::saver::SaverTask;
 use crate::trigger::{Trigger, TriggerKind};
 use iowhy_capture::host::system;
-use iowhy_core::recording::{OPEN_ROUND, remove_round};
-use iowhy_core::source::{Batch, Source};
+use iowhy_model::recording::{OPEN_ROUND, remove_round};
+use iowhy_model::source::{Batch, Source};
 use std::path::PathBuf;
 
 /// The time before and after the signs of an incident that is diagnosed, in nanoseconds.

@@ -9,8 +9,8 @@ use crate::writers::account::{MinuteSpan, WriterAccount};
 use crate::writers::files::WriterSeries;
 use crate::writers::over_days::OverDaysFinding;
 use crate::writers::{DriveWear, WriterRecord};
-use iowhy_core::model::environment::Environment;
-use iowhy_core::source::Source;
+use iowhy_model::environment::Environment;
+use iowhy_model::source::Source;
 use std::collections::BTreeMap;
 
 /// The daemon's state of who writes.

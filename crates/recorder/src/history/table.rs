@@ -4,7 +4,7 @@
 
 use super::{HistoryFlow, HistoryMinute, HistoryUse};
 use crate::clock::LocalTime;
-use iowhy_core::compact_sort::CompactSort;
+use iowhy_model::compact_sort::CompactSort;
 use iowhy_views::escape::{cut, escape};
 use iowhy_views::human;
 use iowhy_views::style::Style;

@@ -6,12 +6,12 @@
 use super::record::IncidentRecord;
 use super::store::{FINDINGS, PAGE, RECORDING};
 use crate::disk;
-use iowhy_core::analysis::{Filtered, Summaries};
-use iowhy_core::command::shell_word;
-use iowhy_core::diagnosis::{Diagnosis, diagnose};
-use iowhy_core::model::{Filter, Names};
-use iowhy_core::recording::RecordingReader;
-use iowhy_core::source::{Batch, Progress, Source};
+use iowhy_analysis::{Filtered, Summaries};
+use iowhy_diagnosis::{Diagnosis, diagnose};
+use iowhy_model::command::shell_word;
+use iowhy_model::recording::RecordingReader;
+use iowhy_model::source::{Batch, Progress, Source};
+use iowhy_model::{Filter, Names};
 use iowhy_views::brief;
 use iowhy_views::html::{self, PageError, PageInput};
 use std::io;
@@ -49,7 +49,7 @@ pub fn diagnose_window(
     }
 }
 
-fn read(window: &Path) -> Result<ReadWindow, iowhy_core::recording::RecordingError> {
+fn read(window: &Path) -> Result<ReadWindow, iowhy_model::recording::RecordingError> {
     let mut reader = RecordingReader::open(window)?;
     let filtered = Filtered::new(reader.environment(), &Filter::default());
     let mut filtered = filtered.with_charts(reader.environment());
@@ -87,8 +87,8 @@ fn page(read: &ReadWindow, diagnosis: &Diagnosis, kept: &Path) -> io::Result<Opt
 #[cfg(test)]
 mod tests {
     use super::*;
-    use iowhy_core::recording::RecordingWriter;
-    use iowhy_core::script::Script;
+    use iowhy_model::recording::RecordingWriter;
+    use iowhy_model::script::Script;
 
     /// Returns a window with a slow read of a hostile file by a hostile process.
     fn window(folder: &Path) -> std::path::PathBuf {

@@ -3,8 +3,8 @@
 //! What does not belong here: its recording, and its complete findings (`findings.json`).
 
 use crate::trigger::{Trigger, TriggerKind};
-use iowhy_core::compact_sort::CompactSort;
-use iowhy_core::diagnosis::{Diagnosis, Finding};
+use iowhy_diagnosis::{Diagnosis, Finding};
+use iowhy_model::compact_sort::CompactSort;
 use jiff::Timestamp;
 use jiff::tz::{Offset, TimeZone};
 use serde::{Deserialize, Serialize};

@@ -2,7 +2,7 @@
 //!
 //! What does not belong here: removing them.
 
-use iowhy_core::compact_sort::CompactSort;
+use iowhy_model::compact_sort::CompactSort;
 
 /// The size of an incident, and the facts that decide about its removal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -5,8 +5,8 @@
 use super::{Trigger, TriggerKey, TriggerKind};
 use crate::config::condition::{ConditionConfig, ConditionMetric};
 use crate::rolling::WINDOW_NS;
-use iowhy_core::analysis::summary::DeviceSummary;
-use iowhy_core::analysis::{Direction, Interval, Summary};
+use iowhy_analysis::summary::DeviceSummary;
+use iowhy_analysis::{Direction, Interval, Summary};
 use std::collections::BTreeMap;
 
 /// Devices for which one condition can be met at most; further ones are ignored.
@@ -144,8 +144,9 @@ fn of_device(condition: &ConditionConfig, device: &DeviceSummary) -> Option<Meas
 mod tests {
     use super::*;
     use crate::config::RecorderConfig;
-    use iowhy_core::model::WaitClass;
-    use iowhy_core::script::Script;
+    use iowhy_analysis::script::ScriptSummary;
+    use iowhy_model::WaitClass;
+    use iowhy_model::script::Script;
     use std::path::Path;
 
     const MS: u64 = 1_000_000;

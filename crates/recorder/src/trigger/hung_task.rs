@@ -4,8 +4,8 @@
 //! What does not belong here: asking the kernel which threads wait (see [`crate::daemon`]).
 
 use super::{Trigger, TriggerKey, TriggerKind};
-use iowhy_core::analysis::own_io::is_own_name;
-use iowhy_core::model::{Name, Names, Wait, WaitClass};
+use iowhy_analysis::own_io::is_own_name;
+use iowhy_model::{Name, Names, Wait, WaitClass};
 use std::cell::LazyCell;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -126,7 +126,7 @@ fn trigger(place: WaitPlace, longest: LongestWait<'_>, names: &Names) -> Trigger
 #[cfg(test)]
 mod tests {
     use super::*;
-    use iowhy_core::script::Script;
+    use iowhy_model::script::Script;
 
     const S: u64 = 1_000_000_000;
 

@@ -9,14 +9,14 @@ use super::{
     DeviceBytes, DriveWear, JOURNAL, METADATA, SWAP, WriterId, WriterKind, WriterRecord, WriterRow,
     WriterSums, WriterTotals,
 };
-use iowhy_core::analysis::summary::path_patterns::without_numbers;
-use iowhy_core::analysis::summary::{AskedCalls, AskedRow, MovedRow};
-use iowhy_core::analysis::summary::{Summary, Writers};
-use iowhy_core::analysis::{Direction, processes};
-use iowhy_core::model::environment::{Environment, Thinning};
-use iowhy_core::model::metric::process_of;
-use iowhy_core::model::{Metric, Names, Origin};
-use iowhy_core::source::Batch;
+use iowhy_analysis::summary::{AskedCalls, AskedRow, MovedRow};
+use iowhy_analysis::summary::{Summary, Writers};
+use iowhy_analysis::{Direction, processes};
+use iowhy_model::environment::{Environment, Thinning};
+use iowhy_model::metric::process_of;
+use iowhy_model::path_patterns::without_numbers;
+use iowhy_model::source::Batch;
+use iowhy_model::{Metric, Names, Origin};
 use std::collections::{BTreeMap, HashMap};
 
 /// Rows of a minute while it lasts.

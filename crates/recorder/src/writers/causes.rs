@@ -8,8 +8,8 @@
 //! What does not belong here: which process a request is charged to.
 
 use super::WriterId;
-use iowhy_core::analysis::summary::AskedCalls;
-use iowhy_core::compact_sort::CompactSort;
+use iowhy_analysis::summary::AskedCalls;
+use iowhy_model::compact_sort::CompactSort;
 use std::collections::HashMap;
 
 /// Blocks of a transaction that a sync ends: descriptor, inode, commit.

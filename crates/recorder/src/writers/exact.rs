@@ -7,8 +7,8 @@
 //! What does not belong here: reading the counters (crate `iowhy-capture`).
 
 use super::{DeviceBytes, WriterId, WriterKind, WriterSums, WriterTotals};
-use iowhy_core::model::{Metric, Names, Scope};
-use iowhy_core::source::Batch;
+use iowhy_model::source::Batch;
+use iowhy_model::{Metric, Names, Scope};
 use std::collections::BTreeMap;
 
 /// Devices that are followed.
@@ -155,7 +155,7 @@ fn scale(sums: &mut WriterSums, place: usize, ratio: f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use iowhy_core::script::Script;
+    use iowhy_model::script::Script;
 
     fn row(data_bytes: u64) -> (WriterId, WriterSums) {
         let id =

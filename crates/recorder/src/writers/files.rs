@@ -11,7 +11,7 @@
 use super::WriterRecord;
 use super::over_days::{OverDaysFinding, found};
 use crate::history::{HistoryFiles, HistoryLimits};
-use iowhy_core::compact_sort::CompactSort;
+use iowhy_model::compact_sort::CompactSort;
 use std::io;
 use std::path::Path;
 

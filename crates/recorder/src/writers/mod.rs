@@ -13,7 +13,7 @@
 //! | [`over_days`] | findings over hours and days |
 //! | [`text`], [`page`] | all of it as text, as a page |
 //!
-//! What does not belong here: which process a request is charged to (`iowhy_core::analysis`).
+//! What does not belong here: which process a request is charged to (`iowhy_analysis`).
 
 pub mod account;
 pub mod causes;
@@ -26,7 +26,7 @@ pub mod text;
 pub mod wakes;
 
 use crate::history::HistoryLine;
-use iowhy_core::compact_sort::CompactSort;
+use iowhy_model::compact_sort::CompactSort;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 

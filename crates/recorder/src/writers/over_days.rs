@@ -7,11 +7,11 @@
 //! | `write-bursts` | one program writes most of its bytes in bursts some minutes apart |
 //! | `write-growth` | half as much again as a week ago, with as many calls |
 //!
-//! What does not belong here: causes of ten seconds (`iowhy_core::diagnosis`).
+//! What does not belong here: causes of ten seconds (`iowhy_diagnosis`).
 
 use super::{WriterId, WriterKind, WriterRecord, WriterSums};
-use iowhy_core::compact_sort::CompactSort;
-use iowhy_core::quantities::bytes;
+use iowhy_model::compact_sort::CompactSort;
+use iowhy_model::quantities::bytes;
 use serde::Serialize;
 use std::collections::BTreeMap;
 

@@ -7,8 +7,8 @@
 
 use super::over_days::OverDaysFinding;
 use super::{DeviceBytes, DriveWear, WriterId, WriterKind, WriterRecord, WriterRow, WriterSums};
-use iowhy_core::compact_sort::CompactSort;
-use iowhy_core::diagnosis::programs;
+use iowhy_diagnosis::programs;
+use iowhy_model::compact_sort::CompactSort;
 use serde::Serialize;
 use std::collections::BTreeMap;
 

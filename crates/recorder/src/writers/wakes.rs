@@ -5,8 +5,8 @@
 //!
 //! What does not belong here: whether the drive really slept, which only it knows.
 
-use iowhy_core::model::{Name, Names, Origin, Request, RequestPart};
-use iowhy_core::source::Batch;
+use iowhy_model::source::Batch;
+use iowhy_model::{Name, Names, Origin, Request, RequestPart};
 use std::collections::HashMap;
 
 /// The time that a disk must have been idle, nanoseconds.
@@ -106,7 +106,7 @@ fn wake(request: &Request, parts: &[RequestPart], names: &Names) -> Wake {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use iowhy_core::script::{START_NS, Script};
+    use iowhy_model::script::{START_NS, Script};
 
     const S: i64 = 1_000_000_000;
 

@@ -2,10 +2,10 @@
 //!
 //! What does not belong here: the times at which they are planted.
 
-use iowhy_core::model::environment::Mount;
-use iowhy_core::model::file::Counts;
-use iowhy_core::model::{Operation, Origin, WaitClass};
-use iowhy_core::script::Script;
+use iowhy_model::environment::Mount;
+use iowhy_model::file::Counts;
+use iowhy_model::script::Script;
+use iowhy_model::{Operation, Origin, WaitClass};
 
 const MS: u64 = 1_000_000;
 

@@ -75,7 +75,7 @@ fn twenty_incidents_of_a_day_are_kept_with_their_causes() {
     let mut host = ScriptedHost::new(folder.path());
     for hour in 0..24_u64 {
         let planted = CAUSES.get(hour as usize);
-        let mut fill = |script: &mut iowhy_core::script::Script, window: u64| {
+        let mut fill = |script: &mut iowhy_model::script::Script, window: u64| {
             healthy(script, window);
             let is_planted = window == u64::MAX || PLANTED_S.contains(&(window.wrapping_mul(10)));
             if let Some((_, add)) = planted.filter(|_| is_planted) {

@@ -4,9 +4,9 @@
 //! What does not belong here: the rows.
 
 use crate::storage::Storage;
-use iowhy_core::model::Environment;
-use iowhy_core::script::{START_NS, Script};
-use iowhy_core::source::Batch;
+use iowhy_model::Environment;
+use iowhy_model::script::{START_NS, Script};
+use iowhy_model::source::Batch;
 use iowhy_recorder::config::RecorderConfig;
 use iowhy_recorder::incidents::page::diagnose_window;
 use iowhy_recorder::incidents::policy::{Decision, IncidentPolicy, PolicyLimits};

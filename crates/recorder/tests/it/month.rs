@@ -1,8 +1,8 @@
 //! Thirty days in scripted time: nothing grows but the history, and that is bounded.
 
 use crate::host::{ALONE, HOUR_S, ScriptedHost, healthy};
-use iowhy_core::model::{Environment, Names};
-use iowhy_core::script::Script;
+use iowhy_model::script::Script;
+use iowhy_model::{Environment, Names};
 use iowhy_recorder::rolling::{RollingDiagnosis, WINDOW_NS};
 use std::sync::PoisonError;
 
@@ -57,7 +57,7 @@ fn hours_without_rows_are_windows_without_findings() {
     let requests: Vec<u64> = windows.iter().map(|window| window.summary.watch.requests).collect();
     assert_eq!((requests[0], requests[1..].iter().sum::<u64>()), (50, 0));
     let serious = |window: &iowhy_recorder::rolling::EndedWindow| {
-        use iowhy_core::diagnosis::Severity;
+        use iowhy_diagnosis::Severity;
         window.diagnosis.findings.iter().any(|finding| finding.severity > Severity::Info)
     };
     assert!(!windows.iter().any(serious));

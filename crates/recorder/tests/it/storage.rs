@@ -5,9 +5,9 @@
 //! What does not belong here: which rows, and what happens to the disk.
 
 use crate::host::S;
-use iowhy_core::model::Names;
-use iowhy_core::script::START_NS;
-use iowhy_core::source::Batch;
+use iowhy_model::Names;
+use iowhy_model::script::START_NS;
+use iowhy_model::source::Batch;
 use iowhy_recorder::history::{HistoryLimits, HistoryMinute};
 use iowhy_recorder::incidents::record::IncidentRecord;
 use iowhy_recorder::incidents::store::{RECORDING, write_record};

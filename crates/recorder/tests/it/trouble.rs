@@ -9,7 +9,7 @@
 use crate::causes::CAUSES;
 use crate::host::{ALONE, HOUR_S, S, ScriptedHost, healthy};
 use crate::storage::{BEGUN_S, Storage, StoredSums, sums_of};
-use iowhy_core::script::{START_NS, Script};
+use iowhy_model::script::{START_NS, Script};
 use iowhy_recorder::history::HistoryFiles;
 use iowhy_recorder::incidents::store::IncidentStore;
 use iowhy_recorder::trigger::{Trigger, TriggerKind};

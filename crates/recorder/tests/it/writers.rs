@@ -2,11 +2,11 @@
 //! analysis, the account and the files, and the answer is compared with the planted figures.
 
 use crate::host::ALONE;
-use iowhy_core::analysis::{Summarizer, Summary};
-use iowhy_core::model::file::Counts;
-use iowhy_core::model::{Metric, Name, Origin};
-use iowhy_core::script::Script;
-use iowhy_core::source::Batch;
+use iowhy_analysis::{Summarizer, Summary};
+use iowhy_model::file::Counts;
+use iowhy_model::script::Script;
+use iowhy_model::source::Batch;
+use iowhy_model::{Metric, Name, Origin};
 use iowhy_recorder::history::HistoryLimits;
 use iowhy_recorder::writers::WriterKind;
 use iowhy_recorder::writers::account::{MinuteSpan, WriterAccount, written_by_rows};

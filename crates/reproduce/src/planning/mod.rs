@@ -22,13 +22,13 @@ use crate::streams::class::FileClass;
 use crate::streams::stream::LoadStream;
 use crate::streams::{LoadStreams, ScanTally, StreamKey};
 use from_stream::JobContext;
-use iowhy_core::analysis::Summary;
-use iowhy_core::analysis::summary::ChainRow;
-use iowhy_core::compact_sort::CompactSort;
-use iowhy_core::diagnosis::{Diagnosis, Finding};
-use iowhy_core::fidelity::WatchFigures;
-use iowhy_core::model::environment::Device;
-use iowhy_core::model::{Environment, Metric, Name, Names};
+use iowhy_analysis::Summary;
+use iowhy_analysis::summary::ChainRow;
+use iowhy_diagnosis::fidelity::WatchFigures;
+use iowhy_diagnosis::{Diagnosis, Finding};
+use iowhy_model::compact_sort::CompactSort;
+use iowhy_model::environment::Device;
+use iowhy_model::{Environment, Metric, Name, Names};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Settings of a disk that are set and given back, below /sys/block/NAME/queue. The scheduler comes
@@ -178,7 +178,7 @@ fn disks(source: &PlanSource<'_>) -> (Vec<PlannedDisk>, Vec<String>) {
         .chain(streams.scans.keys().map(|key| key.1))
         .map(|name| source.names.get(name))
         .collect();
-    let own = |device: &&iowhy_core::analysis::summary::DeviceSummary| {
+    let own = |device: &&iowhy_analysis::summary::DeviceSummary| {
         let all: u64 = device.directions.0.iter().map(|direction| direction.requests).sum();
         used.contains(device.device.as_str()) && device.lower_requests * 2 <= all
     };
@@ -198,7 +198,7 @@ fn disks(source: &PlanSource<'_>) -> (Vec<PlannedDisk>, Vec<String>) {
 }
 
 fn file_system(environment: &Environment, device: &Device) -> Option<String> {
-    let of_disk = |mount: &&iowhy_core::model::environment::Mount| {
+    let of_disk = |mount: &&iowhy_model::environment::Mount| {
         let parts = environment.devices.iter();
         let mut own = parts.filter(|part| {
             part.name == device.name || part.partition_of.as_deref() == Some(&device.name)
@@ -423,7 +423,7 @@ fn limits(source: &PlanSource<'_>, name: Name, disks: &[String], program: &mut P
         return;
     };
     let path = source.names.get(*cgroup);
-    let above = |cgroup: &&iowhy_core::model::cgroup::Cgroup| {
+    let above = |cgroup: &&iowhy_model::cgroup::Cgroup| {
         let rest = path.strip_prefix(cgroup.path.as_str());
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || cgroup.path == "/")
     };

@@ -2,7 +2,7 @@
 //!
 //! What does not belong here: which operations (see [`super::from_stream`]).
 
-use iowhy_core::compact_sort::CompactSort;
+use iowhy_model::compact_sort::CompactSort;
 use rustc_hash::FxHashMap;
 
 /// Sizes with a smaller share are left to the nearest larger one. Chosen.

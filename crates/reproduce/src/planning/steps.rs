@@ -8,7 +8,7 @@ use crate::plan::PlannedStep;
 use crate::streams::class::FileClass;
 use crate::streams::stream::LoadStream;
 use crate::streams::{NameCalls, ScanTally};
-use iowhy_core::analysis::summary::ChainRow;
+use iowhy_analysis::summary::ChainRow;
 
 /// Files created per second from which they come and go. Chosen, as the cause `temp-file-churn`.
 const CREATES_PER_S: f64 = 3.0;

@@ -3,10 +3,11 @@
 use super::{PlanSource, plan};
 use crate::plan::{JobEngine, LoadPlan, PlannedJob, PlannedStep, SyncCall};
 use crate::streams::LoadStreams;
-use iowhy_core::diagnosis::diagnose;
-use iowhy_core::model::Origin;
-use iowhy_core::model::file::Counts;
-use iowhy_core::script::Script;
+use iowhy_analysis::script::ScriptSummary;
+use iowhy_diagnosis::diagnose;
+use iowhy_model::Origin;
+use iowhy_model::file::Counts;
+use iowhy_model::script::Script;
 
 const MS: u64 = 1_000_000;
 /// x86_64's numbers.

@@ -22,7 +22,7 @@ mod tests;
 
 use crate::jobs;
 use crate::plan::{PlannedProgram, PlannedStep};
-use iowhy_core::compact_sort::CompactSort;
+use iowhy_model::compact_sort::CompactSort;
 use places::Places;
 use rustc_hash::{FxHashMap, FxHashSet};
 use script::{MOST_MEMORY, ReplayFile, ReplayKind, ReplayLine, ReplayScript};

@@ -5,8 +5,8 @@
 use super::script::ReplayKind;
 use crate::streams::class::FileClass;
 use crate::streams::is_program;
-use iowhy_core::model::{Environment, Name, Names, Operation, Request, RequestPart, Status};
-use iowhy_core::source::Batch;
+use iowhy_model::source::Batch;
+use iowhy_model::{Environment, Name, Names, Operation, Request, RequestPart, Status};
 use rustc_hash::FxHashMap;
 
 /// The most requests; 20,000 a second for a minute and a half.

@@ -5,7 +5,7 @@ use super::script::{DEVICE, ReplayKind, ReplayScript};
 use super::sequence::ReplayTally;
 use super::{ReplayContext, ReplayText, programs};
 use crate::plan::PlannedStep;
-use iowhy_core::script::Script;
+use iowhy_model::script::Script;
 
 const MS: u64 = 1_000_000;
 

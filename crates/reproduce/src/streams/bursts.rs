@@ -1,8 +1,8 @@
 //! Whether a load comes in bursts, from when its operations began.
 //!
-//! What does not belong here: causes of bursts (crate `iowhy-core`).
+//! What does not belong here: causes of bursts (crate `iowhy-diagnosis`).
 
-use iowhy_core::compact_sort::CompactSort;
+use iowhy_model::compact_sort::CompactSort;
 
 /// The length of a bin, nanoseconds.
 pub const BIN_NS: u64 = 50_000_000;

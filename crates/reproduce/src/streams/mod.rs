@@ -15,12 +15,12 @@ pub mod reread;
 pub mod stream;
 
 use class::FileClass;
-use iowhy_core::diagnosis::facts::calls;
-use iowhy_core::model::{
+use iowhy_diagnosis::facts::calls;
+use iowhy_model::source::Batch;
+use iowhy_model::{
     Environment, FileActivity, FileKind, Name, Names, Operation, Origin, Request, RequestPart,
     Stack, Wait,
 };
-use iowhy_core::source::Batch;
 use rustc_hash::{FxHashMap, FxHashSet};
 use stream::LoadStream;
 
@@ -308,8 +308,8 @@ pub(crate) fn is_program(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use iowhy_core::model::file::Counts;
-    use iowhy_core::script::Script;
+    use iowhy_model::file::Counts;
+    use iowhy_model::script::Script;
 
     #[test]
     fn the_kernel_and_iowhy_are_no_programs() {

@@ -4,7 +4,7 @@
 //!
 //! What does not belong here: limits that are known (see [`crate::planning`]).
 
-use iowhy_core::model::Name;
+use iowhy_model::Name;
 use rustc_hash::FxHashMap;
 
 /// The size of a part, bytes.

@@ -4,9 +4,9 @@
 
 use super::bursts::OperationBins;
 use super::reread::RereadBytes;
-use iowhy_core::model::WaitClass;
-use iowhy_core::model::file::Counts;
-use iowhy_core::model::{FileActivity, Name, Operation, Origin, Request, RequestPart, Wait};
+use iowhy_model::WaitClass;
+use iowhy_model::file::Counts;
+use iowhy_model::{FileActivity, Name, Operation, Origin, Request, RequestPart, Wait};
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 use std::hash::BuildHasher as _;
 

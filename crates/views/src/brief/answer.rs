@@ -2,8 +2,8 @@
 //!
 //! What does not belong here: how much of each fits (see [`super::render`]).
 
-use iowhy_core::diagnosis::finding::ImpactOf;
-use iowhy_core::diagnosis::{Confidence, FindingLayer, Gain, Severity, Subject};
+use iowhy_diagnosis::finding::ImpactOf;
+use iowhy_diagnosis::{Confidence, FindingLayer, Gain, Severity, Subject};
 use serde::Serialize;
 
 /// Findings, blocked time by wait class, devices and the top of each list, in at most 8,000 bytes.

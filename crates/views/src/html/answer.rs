@@ -7,9 +7,9 @@ use crate::style::{Paint, Style};
 use crate::text::over_time;
 use crate::text::why::{capitalised, figure, judged, none, readable, weight_alone};
 use crate::text::{ScreenPart, header, parts};
-use iowhy_core::analysis::Summary;
-use iowhy_core::command::of_source;
-use iowhy_core::diagnosis::{Diagnosis, Finding, Severity};
+use iowhy_analysis::Summary;
+use iowhy_diagnosis::{Diagnosis, Finding, Severity};
+use iowhy_model::command::of_source;
 use maud::{Markup, html};
 
 /// The first finding's sentence as the page's heading.

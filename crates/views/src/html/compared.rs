@@ -6,7 +6,7 @@ use super::{reduction, style};
 use crate::diff;
 use crate::escape::escape;
 use crate::text::{parts, readable};
-use iowhy_core::diff::{Comparison, DiffVerdict};
+use iowhy_diagnosis::diff::{Comparison, DiffVerdict};
 use maud::html;
 
 /// One of the two.

@@ -11,15 +11,15 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
-use iowhy_core::analysis::charts::ChartLayer;
-use iowhy_core::analysis::charts::cells::{self, CellKey, CellSums};
-use iowhy_core::analysis::charts::counted::CountedCell;
-use iowhy_core::analysis::charts::flames::{FlameLeaf, FlameTree};
-use iowhy_core::analysis::charts::points::ChosenRequest;
-use iowhy_core::analysis::summary::{BlameSummary, ChainRow, Series};
-use iowhy_core::compact_sort::CompactSort;
-use iowhy_core::model::metric::{Shape, Unit};
-use iowhy_core::model::{Name, Scope, WaitClass};
+use iowhy_analysis::charts::ChartLayer;
+use iowhy_analysis::charts::cells::{self, CellKey, CellSums};
+use iowhy_analysis::charts::counted::CountedCell;
+use iowhy_analysis::charts::flames::{FlameLeaf, FlameTree};
+use iowhy_analysis::charts::points::ChosenRequest;
+use iowhy_analysis::summary::{BlameSummary, ChainRow, Series};
+use iowhy_model::compact_sort::CompactSort;
+use iowhy_model::metric::{Shape, Unit};
+use iowhy_model::{Name, Scope, WaitClass};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -156,7 +156,7 @@ fn side(name: Option<&str>, page: &PageInput<'_>, writer: &mut ColumnWriter) -> 
     let (charts, environment) = (page.charts, &page.summary.environment);
     let texts = PageTexts { page, style: super::style() };
     let owner = |owner: &Option<_>| {
-        owner.map(|owner: iowhy_core::analysis::charts::ChartOwner| {
+        owner.map(|owner: iowhy_analysis::charts::ChartOwner| {
             let (process, container) = (texts.name(owner.process), texts.name(owner.container));
             json!({ "process": process, "container": container })
         })

@@ -1,15 +1,15 @@
 //! Marks in charts: moments, limits that a rate stays at, the two modes of a latency.
 //!
-//! What does not belong here: how these are found (`iowhy_core::diagnosis::facts`).
+//! What does not belong here: how these are found (`iowhy_diagnosis::facts`).
 
 use super::data::PageTexts;
 use crate::human;
 use crate::text::why::readable;
-use iowhy_core::analysis::Direction;
-use iowhy_core::analysis::summary::ChangedSetting;
-use iowhy_core::diagnosis::facts::over_time::Level;
-use iowhy_core::diagnosis::facts::shape::two_modes;
-use iowhy_core::model::environment::Thinning;
+use iowhy_analysis::Direction;
+use iowhy_analysis::summary::ChangedSetting;
+use iowhy_diagnosis::facts::over_time::Level;
+use iowhy_diagnosis::facts::shape::two_modes;
+use iowhy_model::environment::Thinning;
 use serde_json::{Value, json};
 
 /// Changes of a device's rate that are marked, at most.

@@ -18,7 +18,7 @@
 //! terminal, and what HTML would take for markup. The page's policy allows its own script and style
 //! alone.
 //!
-//! What does not belong here: figures (crate `iowhy-core`).
+//! What does not belong here: figures (crate `iowhy-analysis`).
 
 mod answer;
 mod columns;
@@ -35,10 +35,10 @@ use crate::escape::escape;
 use crate::human;
 use crate::style::Style;
 use crate::text::header;
-use iowhy_core::analysis::Summary;
-use iowhy_core::analysis::charts::Charts;
-use iowhy_core::diagnosis::Diagnosis;
-use iowhy_core::model::Names;
+use iowhy_analysis::Summary;
+use iowhy_analysis::charts::Charts;
+use iowhy_diagnosis::Diagnosis;
+use iowhy_model::Names;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 pub use compared::{PageSide, compare};

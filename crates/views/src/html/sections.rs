@@ -6,9 +6,9 @@ use crate::human;
 use crate::style::{Paint, Style};
 use crate::table::{Align, CellTable};
 use crate::text::{self, ScreenPart, parts};
-use iowhy_core::analysis::Summary;
-use iowhy_core::command::of_source;
-use iowhy_core::model::environment::Mount;
+use iowhy_analysis::Summary;
+use iowhy_model::command::of_source;
+use iowhy_model::environment::Mount;
 use maud::{Markup, html};
 
 /// The tables of the report, and who made whom wait.

@@ -9,10 +9,10 @@ use crate::escape::escape;
 use crate::human;
 use crate::style::Style;
 use crate::text::header;
-use iowhy_core::analysis::Direction;
-use iowhy_core::analysis::charts::cells::{CellKey, CellSums};
-use iowhy_core::analysis::summary::{Bucket, DeviceSummary};
-use iowhy_core::model::WaitClass;
+use iowhy_analysis::Direction;
+use iowhy_analysis::charts::cells::{CellKey, CellSums};
+use iowhy_analysis::summary::{Bucket, DeviceSummary};
+use iowhy_model::WaitClass;
 use maud::{Markup, html};
 
 /// The most that a page for a ticket may have, bytes.

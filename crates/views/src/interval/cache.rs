@@ -5,8 +5,8 @@ use crate::human;
 use crate::style::Paint;
 use crate::table::{Definition, TableCell, explained, number};
 use crate::text::Screen;
-use iowhy_core::analysis::Summary;
-use iowhy_core::analysis::page_cache::{PageCache, page_cache};
+use iowhy_analysis::Summary;
+use iowhy_analysis::page_cache::{PageCache, page_cache};
 
 /// `iowhy cache`.
 pub const CACHE: IntervalView<Summary> = IntervalView {

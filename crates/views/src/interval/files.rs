@@ -3,7 +3,7 @@
 use super::IntervalView;
 use crate::style::Paint;
 use crate::text::{Screen, activity};
-use iowhy_core::analysis::summary::ActivityReport;
+use iowhy_analysis::summary::ActivityReport;
 
 /// `iowhy files`.
 pub const FILES: IntervalView<Option<ActivityReport>> = IntervalView {

@@ -6,7 +6,7 @@ use crate::human::{self, plural};
 use crate::style::{Paint, Style};
 use crate::table::{Align, Column, Definition, Room, TableCell};
 use crate::text::Screen;
-use iowhy_core::analysis::histograms::{Distribution, Distributions};
+use iowhy_analysis::histograms::{Distribution, Distributions};
 
 /// `iowhy latency`.
 pub const LATENCY: IntervalView<Distributions> = IntervalView {
@@ -123,7 +123,7 @@ fn one(group: &Distribution, name: &str, what: &str, screen: &mut Screen<'_>) {
     screen.prose(&format!("{name}, {what}"), 0, Paint::Heading);
     screen.prose(&figures, 2, Paint::Plain);
     let most = group.histogram.iter().map(|bucket| bucket.requests).max().unwrap_or(0);
-    let row = |bucket: &iowhy_core::analysis::summary::Bucket| BucketRow {
+    let row = |bucket: &iowhy_analysis::summary::Bucket| BucketRow {
         from_ns: bucket.from_ns,
         to_ns: bucket.to_ns,
         requests: bucket.requests,

@@ -2,7 +2,7 @@
 //! a recording. An [`IntervalView`] defines what a view shows, and from which figures.
 //!
 //! What does not belong here: when a screen is due, printing it (the binary), and the diagnosis
-//! (crate `iowhy-core`).
+//! (crate `iowhy-analysis`).
 
 pub mod cache;
 pub mod files;
@@ -19,9 +19,9 @@ use crate::json;
 use crate::style::{Paint, Style};
 use crate::text::Screen;
 use crate::text::header::line_of;
-use iowhy_core::analysis::intervals::EndedInterval;
-use iowhy_core::model::Environment;
-use iowhy_core::model::clock::WallClock;
+use iowhy_analysis::intervals::EndedInterval;
+use iowhy_model::Environment;
+use iowhy_model::clock::WallClock;
 use serde_json::Value;
 
 pub use cache::CACHE;

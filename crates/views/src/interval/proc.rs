@@ -6,9 +6,9 @@ use crate::human::{self, plural};
 use crate::style::{Paint, Style};
 use crate::table::{Align, Column, Definition, Room, TableCell, explained, number};
 use crate::text::Screen;
-use iowhy_core::analysis::Summary;
-use iowhy_core::analysis::processes::{ProcessActivity, processes};
-use iowhy_core::model::Metric;
+use iowhy_analysis::Summary;
+use iowhy_analysis::processes::{ProcessActivity, processes};
+use iowhy_model::Metric;
 
 /// `iowhy proc`.
 pub const PROC: IntervalView<Summary> = IntervalView {

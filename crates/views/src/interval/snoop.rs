@@ -4,8 +4,8 @@ use crate::escape::{cut, escape, fit, width};
 use crate::human;
 use crate::json;
 use crate::style::{Paint, Style};
-use iowhy_core::model::clock::WallClock;
-use iowhy_core::model::{Environment, Names, Request, RequestPart, Status};
+use iowhy_model::clock::WallClock;
+use iowhy_model::{Environment, Names, Request, RequestPart, Status};
 use std::collections::BTreeSet;
 
 /// Width from which the first sector is shown too; below it, the file is more useful.

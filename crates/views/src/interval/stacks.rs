@@ -3,7 +3,7 @@
 use super::IntervalView;
 use crate::style::Paint;
 use crate::text::{Screen, code_paths};
-use iowhy_core::analysis::Summary;
+use iowhy_analysis::Summary;
 
 /// `iowhy stacks`.
 pub const STACKS: IntervalView<Summary> = IntervalView {

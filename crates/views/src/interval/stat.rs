@@ -6,8 +6,8 @@ use crate::human::{self, plural};
 use crate::style::{Paint, Style};
 use crate::table::{Align, Column, Definition, Room, TableCell, explained, number};
 use crate::text::Screen;
-use iowhy_core::analysis::summary::{DeviceSummary, DirectionSummary};
-use iowhy_core::analysis::{Direction, Summary};
+use iowhy_analysis::summary::{DeviceSummary, DirectionSummary};
+use iowhy_analysis::{Direction, Summary};
 
 /// `iowhy stat`.
 pub const STAT: IntervalView<Summary> = IntervalView {

@@ -7,8 +7,8 @@ use crate::style::{Paint, Style};
 use crate::table::{Align, Column, Definition, Room, number};
 use crate::text::Screen;
 use crate::text::waits::{self, BlockedTotals};
-use iowhy_core::analysis::waits::groups::{Blocked, BlockedGroup};
-use iowhy_core::model::WaitClass;
+use iowhy_analysis::waits::groups::{Blocked, BlockedGroup};
+use iowhy_model::WaitClass;
 
 /// `iowhy waits`.
 pub const BLOCKED: IntervalView<Blocked> = IntervalView {

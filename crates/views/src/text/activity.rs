@@ -5,8 +5,8 @@ use crate::escape::escape;
 use crate::human::{self, plural};
 use crate::style::{Paint, Style};
 use crate::table::{Align, Column, Definition, Room, TableCell, number};
-use iowhy_core::analysis::Summary;
-use iowhy_core::analysis::summary::{ActivityReport, ActivityRow};
+use iowhy_analysis::Summary;
+use iowhy_analysis::summary::{ActivityReport, ActivityRow};
 
 /// Maximum number of rows on the first screen.
 const FEW: usize = 5;

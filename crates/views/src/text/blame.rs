@@ -6,8 +6,8 @@ use crate::escape::escape;
 use crate::human::{self, plural};
 use crate::style::{Paint, Style};
 use crate::table::{Align, Column, Definition, Room, TableCell};
-use iowhy_core::analysis::Summary;
-use iowhy_core::analysis::summary::{BehindRow, BlameSummary, BlamedCulprit, BlamedWaiter};
+use iowhy_analysis::Summary;
+use iowhy_analysis::summary::{BehindRow, BlameSummary, BlamedCulprit, BlamedWaiter};
 
 /// Maximum number of lines on the first screen.
 const MOST_LINES: usize = 3;

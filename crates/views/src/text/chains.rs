@@ -6,9 +6,9 @@ use crate::escape::escape;
 use crate::human::{self, plural};
 use crate::style::{Paint, Style};
 use crate::table::{Align, Column, Definition, Room, number};
-use iowhy_core::analysis::Summary;
-use iowhy_core::analysis::summary::{ChainReport, ChainRow, ChainStep};
-use iowhy_core::model::WaitClass;
+use iowhy_analysis::Summary;
+use iowhy_analysis::summary::{ChainReport, ChainRow, ChainStep};
+use iowhy_model::WaitClass;
 
 /// Maximum number of functions shown of a stack.
 const MOST_FUNCTIONS: usize = 12;

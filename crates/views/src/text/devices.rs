@@ -5,10 +5,10 @@ use crate::escape::{escape, fit};
 use crate::human;
 use crate::style::{Paint, Style};
 use crate::table::{Align, Column, Definition, Room, TableCell, explained, number};
-use iowhy_core::analysis::summary::{DeviceSummary, DirectionSummary, PartialDirection};
-use iowhy_core::analysis::{Direction, Summary};
-use iowhy_core::diagnosis::facts::health;
-use iowhy_core::model::environment::Environment;
+use iowhy_analysis::summary::{DeviceSummary, DirectionSummary, PartialDirection};
+use iowhy_analysis::{Direction, Summary};
+use iowhy_diagnosis::facts::health;
+use iowhy_model::environment::Environment;
 
 /// Settings that the screen shows, in this order.
 const SETTINGS: &[&str] = &[

@@ -3,7 +3,7 @@
 //!
 //! What does not belong here: whole code paths ([`super::paths`]).
 
-use iowhy_core::analysis::summary::CodePathRow;
+use iowhy_analysis::summary::CodePathRow;
 
 /// Prefixes of kernel functions between the system call or the page fault and the file system.
 const ENTRY: &[&str] = &[
@@ -68,7 +68,7 @@ fn begins(name: &str, list: &[&str]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use iowhy_core::model::Origin;
+    use iowhy_model::Origin;
 
     fn matter(kernel: &[&str], user: &[&str]) -> Vec<String> {
         let texts = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();

@@ -5,10 +5,10 @@ use crate::escape::{escape, width};
 use crate::fold::wrap;
 use crate::human::{self, plural};
 use crate::style::{Paint, Style};
-use iowhy_core::analysis::summary::{ChangedSetting, DeviceSummary, ErrorCount, ReasonCount};
-use iowhy_core::analysis::{Interval, Summary};
-use iowhy_core::model::Environment;
-use iowhy_core::model::clock::WallClock;
+use iowhy_analysis::summary::{ChangedSetting, DeviceSummary, ErrorCount, ReasonCount};
+use iowhy_analysis::{Interval, Summary};
+use iowhy_model::Environment;
+use iowhy_model::clock::WallClock;
 
 /// Error numbers with which block devices complete requests.
 const ERRORS: &[(i32, &str)] = &[

@@ -4,8 +4,8 @@ use super::Screen;
 use super::stages::{StageGroup, groups, of_one};
 use crate::escape::{fit, width};
 use crate::style::{Paint, Style};
-use iowhy_core::analysis::summary::{Bucket, DeviceSummary};
-use iowhy_core::analysis::{Interval, Summary, latency_bins};
+use iowhy_analysis::summary::{Bucket, DeviceSummary};
+use iowhy_analysis::{Interval, Summary, latency_bins};
 
 const BLOCKS: [&str; 8] = ["▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
 const LETTERS: [&str; 8] = [".", ":", "-", "=", "+", "*", "#", "@"];

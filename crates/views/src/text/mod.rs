@@ -23,9 +23,9 @@ use crate::escape::escape;
 use crate::fold;
 use crate::style::{Paint, Style};
 use crate::table::{CellTable, Definition, Drawn, draw_together};
-use iowhy_core::analysis::Summary;
-use iowhy_core::command::of_source;
-use iowhy_core::diagnosis::Diagnosis;
+use iowhy_analysis::Summary;
+use iowhy_diagnosis::Diagnosis;
+use iowhy_model::command::of_source;
 
 pub(crate) use crate::human::plural;
 pub use activity::{ACTIVITY, FILETOP};

@@ -1,13 +1,13 @@
 //! OVER TIME: when a device became slower, and processes with periodic bursts.
 //!
-//! What does not belong here: the detection (`iowhy_core::diagnosis::facts::over_time`).
+//! What does not belong here: the detection (`iowhy_diagnosis::facts::over_time`).
 
 use super::Screen;
 use super::why::readable;
 use crate::human::plural;
 use crate::style::Paint;
-use iowhy_core::diagnosis::Diagnosis;
-use iowhy_core::diagnosis::facts::over_time::{Change, ChangeKind, ProgramBurst};
+use iowhy_diagnosis::Diagnosis;
+use iowhy_diagnosis::facts::over_time::{Change, ChangeKind, ProgramBurst};
 
 /// Maximum number of lines on the first screen.
 const SHOWN: usize = 4;

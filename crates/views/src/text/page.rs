@@ -15,9 +15,9 @@ use crate::escape::{escape, width};
 use crate::human::{self, plural};
 use crate::style::{Paint, Style};
 use header::Note;
-use iowhy_core::analysis::Summary;
-use iowhy_core::analysis::summary::{ClassRow, DeviceSummary};
-use iowhy_core::diagnosis::{Diagnosis, Finding, Picture};
+use iowhy_analysis::Summary;
+use iowhy_analysis::summary::{ClassRow, DeviceSummary};
+use iowhy_diagnosis::{Diagnosis, Finding, Picture};
 use why::LineLimits;
 
 /// Maximum number of lines of the first screen.

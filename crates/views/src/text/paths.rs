@@ -6,9 +6,9 @@ use crate::escape::escape;
 use crate::human::{self, plural};
 use crate::style::{Paint, Style};
 use crate::table::{Align, Column, Definition, Room};
-use iowhy_core::analysis::Summary;
-use iowhy_core::analysis::summary::{CodePathRow, UsageTable, UsedRow};
-use iowhy_core::quantities::estimated_percent;
+use iowhy_analysis::Summary;
+use iowhy_analysis::summary::{CodePathRow, UsageTable, UsedRow};
+use iowhy_model::quantities::estimated_percent;
 
 /// Programs that are named for how they were unwound.
 const MOST_PROGRAMS: usize = 3;

@@ -5,11 +5,9 @@ use crate::escape::{escape, items_within};
 use crate::human;
 use crate::style::{Paint, Style};
 use crate::table::{Align, Column, Definition, Room, TableCell, number};
-use iowhy_core::analysis::summary::{
-    Bucket, ByInterval, DeviceSummary, DirectionSummary, StageTime,
-};
-use iowhy_core::analysis::{Direction, Interval, Summary};
-use iowhy_core::compact_sort::CompactSort;
+use iowhy_analysis::summary::{Bucket, ByInterval, DeviceSummary, DirectionSummary, StageTime};
+use iowhy_analysis::{Direction, Interval, Summary};
+use iowhy_model::compact_sort::CompactSort;
 
 /// A stage with a smaller share of the time than this has no row.
 const LEAST_SHARE: f64 = 0.01;

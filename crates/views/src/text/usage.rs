@@ -5,11 +5,11 @@ use crate::escape::escape;
 use crate::human;
 use crate::style::{Paint, Style};
 use crate::table::{Align, Column, Definition, Room, TableCell, number};
-use iowhy_core::analysis::Summary;
-use iowhy_core::analysis::summary::{FileRow, ProcessRow, ProgramRow, Usage, UsageTable};
-use iowhy_core::compact_sort::CompactSort;
-use iowhy_core::model::Origin;
-use iowhy_core::quantities::estimated_percent;
+use iowhy_analysis::Summary;
+use iowhy_analysis::summary::{FileRow, ProcessRow, ProgramRow, Usage, UsageTable};
+use iowhy_model::Origin;
+use iowhy_model::compact_sort::CompactSort;
+use iowhy_model::quantities::estimated_percent;
 
 /// Maximum number of rows that are shown only for their bytes.
 pub(super) const BY_BYTES: usize = 2;

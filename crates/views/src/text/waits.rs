@@ -5,10 +5,10 @@ use crate::escape::escape;
 use crate::human::{self, plural};
 use crate::style::{Paint, Style};
 use crate::table::{Align, Column, Definition, Room, number};
-use iowhy_core::analysis::Summary;
-use iowhy_core::analysis::summary::{ClassRow, Ledger, ProgramWaiter};
-use iowhy_core::analysis::waits::groups::BlockedGroup;
-use iowhy_core::model::WaitClass;
+use iowhy_analysis::Summary;
+use iowhy_analysis::summary::{ClassRow, Ledger, ProgramWaiter};
+use iowhy_analysis::waits::groups::BlockedGroup;
+use iowhy_model::WaitClass;
 
 /// Classes with a smaller share of the time than this have no row.
 const LEAST_SHARE: f64 = 0.001;

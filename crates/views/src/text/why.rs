@@ -1,16 +1,16 @@
 //! WHY: the findings, which come before everything else on a screen.
 //!
-//! What does not belong here: the diagnosis (`iowhy_core::diagnosis`).
+//! What does not belong here: the diagnosis (`iowhy_diagnosis`).
 
 use super::Screen;
 use crate::escape::{cut, escape, fit};
 use crate::fold::{prose, prose_within};
 use crate::human::{self, plural};
 use crate::style::{Paint, Style};
-use iowhy_core::analysis::Summary;
-use iowhy_core::diagnosis::finding::{Evidence, FindingLayer, ImpactOf};
-use iowhy_core::diagnosis::{Diagnosis, Finding, Severity};
-use iowhy_core::figures::counted;
+use iowhy_analysis::Summary;
+use iowhy_diagnosis::finding::{Evidence, FindingLayer, ImpactOf};
+use iowhy_diagnosis::{Diagnosis, Finding, Severity};
+use iowhy_model::figures::counted;
 
 /// Maximum number of findings on the first screen.
 const SHOWN: usize = 3;

@@ -4,9 +4,9 @@ use crate::human;
 use crate::style::{Paint, Style};
 use crate::table::{Align, Column, Definition, Room, TableCell, number};
 use crate::text::waits::{BlockedTime, longest, share, time, waits};
-use iowhy_core::analysis::Direction;
-use iowhy_core::analysis::summary::Usage;
-use iowhy_core::analysis::summary::WaitedRow;
+use iowhy_analysis::Direction;
+use iowhy_analysis::summary::Usage;
+use iowhy_analysis::summary::WaitedRow;
 
 /// The usage of one subject in a moment.
 #[derive(Clone, PartialEq, Debug)]

@@ -18,9 +18,9 @@ use crate::fold::prose;
 use crate::human::{self, plural};
 use crate::style::{Paint, Style};
 use crate::text::{Screen, findings, headline};
-use iowhy_core::analysis::Direction;
-use iowhy_core::analysis::summary::BreakdownSubject;
-use iowhy_core::moments::{JudgedWindow, Moment, MomentSpan};
+use iowhy_analysis::Direction;
+use iowhy_analysis::summary::BreakdownSubject;
+use iowhy_diagnosis::moments::{JudgedWindow, Moment, MomentSpan};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style as TerminalStyle};
@@ -394,7 +394,7 @@ fn device_line(moment: &Moment, state: &TopState, style: &Style) -> Option<Line<
     if state.table != TopTable::Processes || !state.opened.is_empty() || state.page.is_some() {
         return None;
     }
-    let one = |device: &iowhy_core::analysis::summary::DeviceSummary| {
+    let one = |device: &iowhy_analysis::summary::DeviceSummary| {
         let rate = |direction| human::rate(device.directions[direction].requests_per_s);
         let (reads, writes) = (rate(Direction::Read), rate(Direction::Write));
         let util = device.util_share.map_or_else(|| "?".to_owned(), human::percent);

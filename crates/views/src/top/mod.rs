@@ -10,7 +10,7 @@
 //! | `keys` | the keys, and their page |
 //! | `mouse` | clicks and the wheel |
 //!
-//! What does not belong here: figures (`iowhy_core::moments`), the terminal, and reading
+//! What does not belong here: figures (`iowhy_diagnosis::moments`), the terminal, and reading
 //! keys.
 
 mod columns;
@@ -26,9 +26,9 @@ pub use keys::{KEYS, KeyHelp, TopKey};
 pub use state::{TopAction, TopState};
 
 use crate::style::Style;
-use iowhy_core::model::Environment;
-use iowhy_core::model::clock::WallClock;
-use iowhy_core::moments::{History, Moment, MomentSpan};
+use iowhy_diagnosis::moments::{History, Moment, MomentSpan};
+use iowhy_model::Environment;
+use iowhy_model::clock::WallClock;
 use std::sync::Arc;
 
 /// The data that can be shown.

@@ -3,8 +3,8 @@
 use super::TopModel;
 use super::keys::TopKey;
 use super::tables::{ShownTable, table};
-use iowhy_core::analysis::summary::{BreakdownAxis, BreakdownSubject};
-use iowhy_core::moments::{Moment, MomentSpan};
+use iowhy_analysis::summary::{BreakdownAxis, BreakdownSubject};
+use iowhy_diagnosis::moments::{Moment, MomentSpan};
 use std::sync::Arc;
 
 /// Lines that a page key moves by.

@@ -8,13 +8,13 @@ use crate::interval::proc::processes_table;
 use crate::style::Style;
 use crate::table::{Definition, draw};
 use crate::text::{DEVICES, STAGES, StageRow, WAITS, process_name, stage_rows};
-use iowhy_core::analysis::Direction;
-use iowhy_core::analysis::processes::ProcessActivity;
-use iowhy_core::analysis::summary::{BreakdownAxis, BreakdownSubject};
-use iowhy_core::analysis::summary::{ClassRow, CodePathRow, DeviceSummary, ProcessRow};
-use iowhy_core::compact_sort::CompactSort;
-use iowhy_core::model::WaitClass;
-use iowhy_core::moments::Moment;
+use iowhy_analysis::Direction;
+use iowhy_analysis::processes::ProcessActivity;
+use iowhy_analysis::summary::{BreakdownAxis, BreakdownSubject};
+use iowhy_analysis::summary::{ClassRow, CodePathRow, DeviceSummary, ProcessRow};
+use iowhy_diagnosis::moments::Moment;
+use iowhy_model::WaitClass;
+use iowhy_model::compact_sort::CompactSort;
 use std::ops::Range;
 
 /// An order: its name, and the figure by which rows are ordered, the largest first.

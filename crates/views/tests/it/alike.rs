@@ -1,10 +1,11 @@
 //! Ten devices whose names differ only at their end: a reader can always tell which is which.
 
 use crate::screens::fits;
-use iowhy_core::analysis::Summarizer;
-use iowhy_core::analysis::intervals::{EndedInterval, Pass};
-use iowhy_core::diagnosis::diagnose;
-use iowhy_core::script::Script;
+use iowhy_analysis::Summarizer;
+use iowhy_analysis::intervals::{EndedInterval, Pass};
+use iowhy_analysis::script::ScriptSummary;
+use iowhy_diagnosis::diagnose;
+use iowhy_model::script::Script;
 use iowhy_views::brief;
 use iowhy_views::interval::{STAT, render};
 use iowhy_views::style::Style;

@@ -1,9 +1,10 @@
 //! Screens and JSON of comparisons whose right answers are known.
 
 use crate::scenes;
-use iowhy_core::diagnosis::diagnose;
-use iowhy_core::diff::{Comparison, DiffSide, compare};
-use iowhy_core::script::Script;
+use iowhy_analysis::script::ScriptSummary;
+use iowhy_diagnosis::diagnose;
+use iowhy_diagnosis::diff::{Comparison, DiffSide, compare};
+use iowhy_model::script::Script;
 use iowhy_views::style::Style;
 use iowhy_views::{diff, escape, json};
 

@@ -4,17 +4,17 @@
 
 use crate::scenes::{self, MS, S};
 use crate::screens::{compare, fits};
-use iowhy_core::analysis::files::ActivityTally;
-use iowhy_core::analysis::histograms::{HistogramBy, Histograms};
-use iowhy_core::analysis::intervals::{EndedInterval, Pass};
-use iowhy_core::analysis::waits::groups::{self, WaitGroups};
-use iowhy_core::analysis::{Interval as Stage, Summarizer};
-use iowhy_core::model::file::Counts;
-use iowhy_core::model::metric::process_subject;
-use iowhy_core::model::{
+use iowhy_analysis::files::ActivityTally;
+use iowhy_analysis::histograms::{HistogramBy, Histograms};
+use iowhy_analysis::intervals::{EndedInterval, Pass};
+use iowhy_analysis::waits::groups::{self, WaitGroups};
+use iowhy_analysis::{Interval as Stage, Summarizer};
+use iowhy_model::file::Counts;
+use iowhy_model::metric::process_subject;
+use iowhy_model::script::{START_NS, Script};
+use iowhy_model::{
     Environment, FileActivity, FileKind, Metric, Open, Operation, Sample, WaitClass,
 };
-use iowhy_core::script::{START_NS, Script};
 use iowhy_views::interval::snoop::Lines;
 use iowhy_views::interval::{
     BLOCKED, CACHE, FILES, IntervalView, LATENCY, PROC, STACKS, STAT, render,

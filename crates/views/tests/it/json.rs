@@ -1,9 +1,10 @@
 //! The JSON report.
 
 use crate::scenes;
-use iowhy_core::analysis::Interval;
-use iowhy_core::diagnosis::diagnose;
-use iowhy_core::script::Script;
+use iowhy_analysis::Interval;
+use iowhy_analysis::script::ScriptSummary;
+use iowhy_diagnosis::diagnose;
+use iowhy_model::script::Script;
 use iowhy_views::json;
 use serde_json::Value;
 

@@ -2,13 +2,14 @@
 
 use crate::scenes;
 use crate::screens::{compare, fits};
-use iowhy_core::analysis::{Summary, summarize};
-use iowhy_core::diagnosis::diagnose;
-use iowhy_core::model::WaitClass;
-use iowhy_core::model::environment::Device;
-use iowhy_core::model::health::{DeviceHealth, NvmeHealth};
-use iowhy_core::recording::RecordingReader;
-use iowhy_core::script::Script;
+use iowhy_analysis::script::ScriptSummary;
+use iowhy_analysis::{Summary, summarize};
+use iowhy_diagnosis::diagnose;
+use iowhy_model::WaitClass;
+use iowhy_model::environment::Device;
+use iowhy_model::health::{DeviceHealth, NvmeHealth};
+use iowhy_model::recording::RecordingReader;
+use iowhy_model::script::Script;
 use iowhy_views::brief;
 use iowhy_views::style::Style;
 use iowhy_views::text::{LINES, kept_page, page};
@@ -119,7 +120,7 @@ fn crowded() -> Script {
 
 /// Recordings of labs, as they are kept for the diagnosis.
 fn recordings() -> Vec<Summary> {
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../core/tests/labs");
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../diagnosis/tests/labs");
     let folders = std::fs::read_dir(&root).unwrap().flatten();
     let read = |path: PathBuf| summarize(&mut RecordingReader::open(&path).unwrap()).unwrap();
     let found: Vec<Summary> = folders.map(|folder| read(folder.path())).collect();

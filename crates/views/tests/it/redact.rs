@@ -1,13 +1,13 @@
 //! `--redact`: no name is left in any answer, and the diagnosis stays.
 
 use crate::recordings::recordings;
-use iowhy_core::analysis::{Summarizer, Summary};
-use iowhy_core::diagnosis::{Diagnosis, diagnose};
-use iowhy_core::model::table::Table;
-use iowhy_core::model::{Environment, Name, Names, Scope};
-use iowhy_core::recording::{RecordingReader, RecordingWriter};
-use iowhy_core::redact::{KEY_BYTES, RedactedRows, Redactor};
-use iowhy_core::source::{Batch, Progress, Source};
+use iowhy_analysis::{Summarizer, Summary};
+use iowhy_diagnosis::redact::{KEY_BYTES, RedactedRows, Redactor};
+use iowhy_diagnosis::{Diagnosis, diagnose};
+use iowhy_model::recording::{RecordingReader, RecordingWriter};
+use iowhy_model::source::{Batch, Progress, Source};
+use iowhy_model::table::Table;
+use iowhy_model::{Environment, Name, Names, Scope};
 use iowhy_views::explain::{self, SeenCause};
 use iowhy_views::style::Style;
 use iowhy_views::{brief, json, text};
@@ -125,7 +125,7 @@ fn answers(summary: &Summary, diagnosis: &Diagnosis) -> Vec<(String, String)> {
         ("narrow".to_owned(), text::page(summary, diagnosis, None, &Style::plain(80))),
     ];
     for finding in &diagnosis.findings {
-        let rule = iowhy_core::diagnosis::rule_of(finding.cause).unwrap();
+        let rule = iowhy_diagnosis::rule_of(finding.cause).unwrap();
         let page = explain::cause(rule, Some(seen), &wide);
         all.push((format!("explain {}", finding.cause), page));
         all.push((format!("explain {} --json", finding.cause), explain::json(&[rule], Some(seen))));
@@ -135,7 +135,7 @@ fn answers(summary: &Summary, diagnosis: &Diagnosis) -> Vec<(String, String)> {
 
 /// Returns the claims of a diagnosis, without names.
 fn claims(diagnosis: &Diagnosis) -> Vec<String> {
-    let of = |finding: &iowhy_core::diagnosis::Finding| {
+    let of = |finding: &iowhy_diagnosis::Finding| {
         let subject = &finding.subject;
         let evidence: Vec<(f64, &str)> =
             finding.evidence.iter().map(|evidence| (evidence.figure, evidence.unit)).collect();

@@ -1,8 +1,8 @@
 //! Watches written by hand: typical cases of an engineer on call.
 
-use iowhy_core::model::environment::{Cost, Device};
-use iowhy_core::model::{KnownBy, Operation, Origin, Status, WaitClass};
-use iowhy_core::script::Script;
+use iowhy_model::environment::{Cost, Device};
+use iowhy_model::script::Script;
+use iowhy_model::{KnownBy, Operation, Origin, Status, WaitClass};
 use std::collections::BTreeMap;
 
 pub const US: u64 = 1_000;

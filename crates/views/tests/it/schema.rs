@@ -4,9 +4,10 @@
 
 use crate::recordings::recordings;
 use crate::scenes;
-use iowhy_core::analysis::{Summary, summarize};
-use iowhy_core::diagnosis::diagnose;
-use iowhy_core::recording::RecordingReader;
+use iowhy_analysis::script::ScriptSummary;
+use iowhy_analysis::{Summary, summarize};
+use iowhy_diagnosis::diagnose;
+use iowhy_model::recording::RecordingReader;
 use iowhy_views::schema::{self, derived};
 use iowhy_views::{brief, json};
 use jsonschema::Validator;

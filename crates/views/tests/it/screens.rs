@@ -2,10 +2,11 @@
 //! `IOWHY_BLESS=1`, look at every file as the person at 3 a.m., and commit them.
 
 use crate::scenes;
-use iowhy_core::analysis::Filtered;
-use iowhy_core::diagnosis::{Diagnosis, diagnose};
-use iowhy_core::model::Filter;
-use iowhy_core::script::Script;
+use iowhy_analysis::Filtered;
+use iowhy_analysis::script::ScriptSummary;
+use iowhy_diagnosis::{Diagnosis, diagnose};
+use iowhy_model::Filter;
+use iowhy_model::script::Script;
 use iowhy_views::check::{self, CheckState};
 use iowhy_views::style::Style;
 use iowhy_views::{escape, reference, text};

@@ -2,10 +2,10 @@
 
 use crate::scenes;
 use crate::screens::{compare, fits};
-use iowhy_core::analysis::stages::summary::device_name;
-use iowhy_core::analysis::stages::{RequestStages, StagesSummary};
-use iowhy_core::model::Losses;
-use iowhy_core::script::Script;
+use iowhy_analysis::stages::summary::device_name;
+use iowhy_analysis::stages::{RequestStages, StagesSummary};
+use iowhy_model::Losses;
+use iowhy_model::script::Script;
 use iowhy_views::stages;
 use iowhy_views::style::Style;
 use serde_json::Value;

@@ -2,10 +2,10 @@
 
 use crate::scenes;
 use crate::screens::compare;
-use iowhy_core::model::metric::process_subject;
-use iowhy_core::model::{Environment, Metric};
-use iowhy_core::moments::{MomentCutter, MomentSpan, RecordedMoments};
-use iowhy_core::script::Script;
+use iowhy_diagnosis::moments::{MomentCutter, MomentSpan, RecordedMoments};
+use iowhy_model::metric::process_subject;
+use iowhy_model::script::Script;
+use iowhy_model::{Environment, Metric};
 use iowhy_views::escape;
 use iowhy_views::style::Style;
 use iowhy_views::top::{TopAction, TopKey, TopModel, TopState, draw};

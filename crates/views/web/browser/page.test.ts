@@ -12,7 +12,7 @@ import { launch, open, ready } from "./harness";
 const ROOT = resolve("../../..");
 const IOWHY = process.env["IOWHY"] ?? join(ROOT, "target/debug/iowhy");
 const DEMO = join(ROOT, "demo/recording");
-const LABS = join(ROOT, "crates/core/tests/labs");
+const LABS = join(ROOT, "crates/diagnosis/tests/labs");
 let browser: Browser;
 const folder = mkdtempSync(join(tmpdir(), "iowhy-page-"));
 

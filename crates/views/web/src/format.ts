@@ -1,4 +1,4 @@
-/** Figures as a person reads them, as on a terminal (`core/src/quantities.rs`). */
+/** Figures as a person reads them, as on a terminal (`model/src/quantities.rs`). */
 
 function three(value: number): string {
   const digits = value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;

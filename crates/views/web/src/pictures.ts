@@ -9,7 +9,7 @@ import { chainDiagram } from "./graphs";
 import { LATENCY_BINS, OPERATIONS, binFrom, binOf, namesOf, sumsOf, type Sums } from "./sums";
 import { usedBins } from "./contents";
 
-/** What shows a finding best, as its rule says (core/src/diagnosis/rule.rs); all others show where threads waited. */
+/** What shows a finding best, as its rule says (diagnosis/src/rule.rs); all others show where threads waited. */
 type Picture = "bytes" | "limit" | "heat" | "tail" | "chain" | "waits";
 
 const [WIDTH, HEIGHT] = [340, 120];

@@ -7,7 +7,7 @@ import { bytes, clock, count, percent, rate, seconds, time, worth } from "../src
 const SHOWN: Record<string, (value: number) => string> = { time, bytes, count, rate, percent };
 
 test("figures look as on a terminal", () => {
-  const lines = readFileSync("../../core/tests/figures.txt", "utf8").split("\n");
+  const lines = readFileSync("../../model/tests/figures.txt", "utf8").split("\n");
   const examples = lines.filter((line) => line !== "" && !line.startsWith("#"));
   assert.ok(examples.length > 40);
   for (const line of examples) {

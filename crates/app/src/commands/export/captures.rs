@@ -9,9 +9,9 @@ use crate::{output, sources};
 use iowhy_blktrace::replay::InOrder;
 use iowhy_blktrace::trace::CaptureWriter;
 use iowhy_blktrace::trace::writer::{CaptureSettings, WriteError, WrittenCapture};
-use iowhy_core::figures::counted;
-use iowhy_core::model::{Environment, Event, Filter, Names};
 use iowhy_fs::{Folder, PRIVATE_FOLDER};
+use iowhy_model::figures::counted;
+use iowhy_model::{Environment, Event, Filter, Names};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -24,7 +24,7 @@ pub fn write(args: &Export, paths: &[PathBuf]) -> Result<(), Failure> {
     let mut source = sources::open(paths, true)?;
     let devices = args.only.filter().devices;
     let mut order = InOrder::default();
-    let take = |batch: &mut iowhy_core::source::Batch, names: &Names, now: &Environment| {
+    let take = |batch: &mut iowhy_model::source::Batch, names: &Names, now: &Environment| {
         let wanted = |event: &&Event| {
             devices.is_empty() || devices.iter().any(|device| device == names.get(event.device))
         };
@@ -33,7 +33,7 @@ pub fn write(args: &Export, paths: &[PathBuf]) -> Result<(), Failure> {
         files.check()
     };
     let (names, _) = sources::read_all(&mut source, &Filter::default(), take)?;
-    let environment = iowhy_core::source::Source::environment(&source).clone();
+    let environment = iowhy_model::source::Source::environment(&source).clone();
     order.finish(|event| files.write(event, &names, &environment));
     files.check()?;
     let Some(writer) = files.writer else {

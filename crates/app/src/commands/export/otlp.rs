@@ -4,8 +4,8 @@ use crate::args::export::Export;
 use crate::failure::Failure;
 use crate::partial::PartialOutput;
 use crate::{output, summaries};
-use iowhy_core::diagnosis::diagnose;
-use iowhy_core::figures::counted;
+use iowhy_diagnosis::diagnose;
+use iowhy_model::figures::counted;
 use iowhy_views::otlp;
 use std::path::PathBuf;
 

@@ -5,10 +5,10 @@ use crate::args::export::Export;
 use crate::failure::{Failure, USAGE};
 use crate::partial::PartialOutput;
 use crate::{output, sources};
-use iowhy_core::figures::counted;
-use iowhy_core::model::Names;
-use iowhy_core::recording::RecordingWriter;
-use iowhy_core::source::{Batch, Source};
+use iowhy_model::Names;
+use iowhy_model::figures::counted;
+use iowhy_model::recording::RecordingWriter;
+use iowhy_model::source::{Batch, Source};
 use std::path::PathBuf;
 
 /// Writes the recording, and prints a summary of its content.

@@ -6,8 +6,8 @@
 use iowhy_capture::host::cgroup::Roots;
 use iowhy_capture::host::devices;
 use iowhy_capture::reader::health::{AskedAt, HealthAsker};
-use iowhy_core::model::cgroup::{Cgroup, IoLimit};
-use iowhy_core::model::environment::Device;
+use iowhy_model::cgroup::{Cgroup, IoLimit};
+use iowhy_model::environment::Device;
 use iowhy_views::probe::{MeasuredLimit, ProbeRow};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
@@ -123,7 +123,7 @@ fn of_cgroup(path: &str, limit: IoLimit, rows: &[(ProbeRow, bool)]) -> Vec<Measu
 fn of_volume(disk: &Device, seconds: f64) -> Option<MeasuredLimit> {
     let (before, after) = (disk.health_start.as_ref()?, disk.health_end.as_ref()?);
     let (before, after) = (before.volume.as_ref()?, after.volume.as_ref()?);
-    let grown = |of: fn(&iowhy_core::model::health::VolumeStatistics) -> u64| {
+    let grown = |of: fn(&iowhy_model::health::VolumeStatistics) -> u64| {
         of(after).saturating_sub(of(before)) as f64 / 1e6
     };
     let all = [
@@ -145,7 +145,7 @@ fn of_volume(disk: &Device, seconds: f64) -> Option<MeasuredLimit> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use iowhy_core::model::health::{DeviceHealth, VolumeStatistics};
+    use iowhy_model::health::{DeviceHealth, VolumeStatistics};
 
     fn row(requests_per_s: f64) -> ProbeRow {
         ProbeRow { requests_per_s, bytes_per_s: requests_per_s * 4096.0, ..ProbeRow::default() }

@@ -1,14 +1,14 @@
 //! Runs a reproduction, records the run, and says how like the original it is.
 //!
-//! What does not belong here: the comparison (see [`iowhy_core::fidelity`]).
+//! What does not belong here: the comparison (see [`iowhy_diagnosis::fidelity`]).
 
 use super::rounds::{self, is_stopped};
 use super::{ReadLoad, options};
 use crate::args::reproduce::RerunArgs;
 use crate::failure::Failure;
 use crate::{interruption, output, sources};
-use iowhy_core::fidelity::{Fidelity, WatchFigures};
-use iowhy_core::figures::counted;
+use iowhy_diagnosis::fidelity::{Fidelity, WatchFigures};
+use iowhy_model::figures::counted;
 
 use iowhy_reproduce::plan::LoadPlan;
 use iowhy_reproduce::replay::player::ReplayTimes;

@@ -1,14 +1,14 @@
 //! `iowhy verify`: rounds of a reproduction without and with one change, interleaved.
 //!
-//! What does not belong here: statistics (see [`iowhy_core::rounds`]).
+//! What does not belong here: statistics (see [`iowhy_diagnosis::rounds`]).
 
 use super::rounds::{self, is_stopped};
 use super::{ReadLoad, options};
 use crate::args::reproduce::VerifyArgs;
 use crate::failure::Failure;
 use crate::{interruption, output};
-use iowhy_core::fidelity::WatchFigures;
-use iowhy_core::rounds::table;
+use iowhy_diagnosis::fidelity::WatchFigures;
+use iowhy_diagnosis::rounds::table;
 use iowhy_reproduce::folder;
 use iowhy_reproduce::plan::LoadPlan;
 use iowhy_reproduce::run::Prepared;

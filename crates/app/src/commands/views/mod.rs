@@ -6,13 +6,13 @@ pub mod stacks;
 use crate::args::interval::{Cache, FilesArgs, Intervals, LatencyArgs, Proc, StatArgs, WaitsArgs};
 use crate::failure::Failure;
 use crate::intervals::show;
+use iowhy_analysis::files::ActivityTally;
+use iowhy_analysis::histograms::Histograms;
+use iowhy_analysis::waits::groups::WaitGroups;
+use iowhy_analysis::{Interval, Summarizer};
 use iowhy_capture::budget::DEFAULT_PERCENT;
 use iowhy_capture::live::WatchOptions;
 use iowhy_capture::sampler::Sampling;
-use iowhy_core::analysis::files::ActivityTally;
-use iowhy_core::analysis::histograms::Histograms;
-use iowhy_core::analysis::waits::groups::WaitGroups;
-use iowhy_core::analysis::{Interval, Summarizer};
 use iowhy_views::interval::{BLOCKED, CACHE, FILES, LATENCY, PROC, STAT};
 use std::time::Duration;
 

@@ -7,8 +7,8 @@ use iowhy_blktrace::import::{self, CaptureImport};
 use iowhy_blktrace::trace::CaptureWriter;
 use iowhy_blktrace::trace::EventFormat;
 use iowhy_blktrace::trace::writer;
-use iowhy_core::model::Names;
-use iowhy_core::source::{self, Progress, Source};
+use iowhy_model::Names;
+use iowhy_model::source::{self, Progress, Source};
 
 fn names(generated: &GeneratedCapture) -> Vec<String> {
     (0..generated.settings.devices).map(generate::device_name).collect()

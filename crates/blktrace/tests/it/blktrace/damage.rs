@@ -1,10 +1,10 @@
 //! Damaged, foreign and odd captures: read as far as they go, each loss counted.
 
 use super::*;
+use iowhy_analysis::stages::Stage;
+use iowhy_analysis::stages::devices::{MAX_DEVICES, OTHER_DEVICES};
 use iowhy_blktrace::trace::action::{CGROUP_FLAG, category as c, notify};
 use iowhy_blktrace::trace::{Action, WarningKind, encode};
-use iowhy_core::analysis::stages::Stage;
-use iowhy_core::analysis::stages::devices::{MAX_DEVICES, OTHER_DEVICES};
 use std::fs;
 
 fn event(time: u64, sequence: u32) -> TraceRecord {

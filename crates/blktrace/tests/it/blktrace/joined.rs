@@ -2,10 +2,10 @@
 
 use super::generate::Mix;
 use super::*;
+use iowhy_analysis::stages::{Stage, Unmatched};
 use iowhy_blktrace::import::{self, CaptureImport};
-use iowhy_core::analysis::stages::{Stage, Unmatched};
-use iowhy_core::model::{Names, Operation, Status};
-use iowhy_core::source::{self, Progress, Source};
+use iowhy_model::source::{self, Progress, Source};
+use iowhy_model::{Names, Operation, Status};
 
 #[test]
 fn plain_requests_are_all_joined() {
@@ -79,7 +79,7 @@ fn imported_requests_add_up() {
         }
     }
     let expected = stages(&generated.prefixes());
-    let sum = |d: &iowhy_core::analysis::stages::statistics::DeviceStages| {
+    let sum = |d: &iowhy_analysis::stages::statistics::DeviceStages| {
         d.reads.requests + d.writes.requests + d.flushes.requests
     };
     assert_eq!(completed, expected.devices().iter().map(sum).sum::<u64>());

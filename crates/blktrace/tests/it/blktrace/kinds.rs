@@ -2,13 +2,13 @@
 //! of public ones, and the results that they must have.
 
 use super::*;
+use iowhy_analysis::Summarizer;
+use iowhy_analysis::stages::Stage;
+use iowhy_analysis::{Direction, Summary};
 use iowhy_blktrace::import::{self, CaptureImport};
-use iowhy_core::analysis::Summarizer;
-use iowhy_core::analysis::stages::Stage;
-use iowhy_core::analysis::{Direction, Summary};
-use iowhy_core::diagnosis::diagnose;
-use iowhy_core::model::{Names, Operation, Request, Status};
-use iowhy_core::source::{self, Progress, Source};
+use iowhy_diagnosis::diagnose;
+use iowhy_model::source::{self, Progress, Source};
+use iowhy_model::{Names, Operation, Request, Status};
 use std::fmt::Write;
 
 /// A text as it is read.
@@ -232,7 +232,7 @@ fn a_write_around_which_the_cache_is_flushed_has_stages_of_its_own() {
     assert_eq!((write.g2d_ns, write.i2d_ns), (None, None), "no scheduler held it");
     let total = |stage| read.stages.all().get(stage).average.total;
     assert_eq!((total(Stage::Preflush), total(Stage::Postflush)), (1_665_000, 899_000));
-    let summary = read.stages.summary(&iowhy_core::analysis::stages::summary::device_name);
+    let summary = read.stages.summary(&iowhy_analysis::stages::summary::device_name);
     let shares = summary.devices[0].shares.unwrap();
     let parts = [shares.q2g_share, shares.g2d_share, shares.preflush_share, shares.d2c_share];
     assert!((parts.iter().sum::<f64>() - 1.0).abs() < 1e-9, "{shares:?}");

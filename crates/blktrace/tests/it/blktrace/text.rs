@@ -147,7 +147,7 @@ fn a_text_file_gives_the_same_stages_as_its_capture() {
     let path = generated.path().join("text.blktrace.0");
     std::fs::write(&path, lines).unwrap();
     let (ours, theirs) = (stages(&[path]), stages(&generated.prefixes()));
-    use iowhy_core::analysis::stages::Stage;
+    use iowhy_analysis::stages::Stage;
     for stage in [Stage::Q2g, Stage::G2i, Stage::I2d, Stage::D2c, Stage::Q2c] {
         assert_eq!(ours.all().get(stage).average, theirs.all().get(stage).average);
     }

@@ -3,7 +3,7 @@
 //! What does not belong here: requests to its devices, which are devices of their own.
 
 use crate::host::{read_number, read_text};
-use iowhy_core::model::health::BcacheState;
+use iowhy_model::health::BcacheState;
 use std::path::Path;
 
 /// The state of the bcache device with this directory in sysfs; `None` if it is none.

@@ -8,7 +8,7 @@
 
 use super::nvme::number;
 use super::passthrough::{AdminRead, AnswersAdmin};
-use iowhy_core::model::health::VolumeStatistics;
+use iowhy_model::health::VolumeStatistics;
 
 /// A kind of storage that has the page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -3,10 +3,10 @@
 //! The log is opened at its end when the watch begins and read when it ends, so that only what was
 //! logged in between is seen, and no clocks have to be compared.
 //!
-//! What does not belong here: what a message means for the watch (`iowhy_core::diagnosis`).
+//! What does not belong here: what a message means for the watch (`iowhy_diagnosis`).
 
-use iowhy_core::model::environment::Device;
-use iowhy_core::model::health::KernelMessage;
+use iowhy_model::environment::Device;
+use iowhy_model::health::KernelMessage;
 use rustix::fs::{Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
 use std::fs::File;

@@ -5,7 +5,7 @@
 //! What does not belong here: how they are fetched (`passthrough`).
 
 use super::passthrough::{ReportsTargets, TargetStatus};
-use iowhy_core::model::health::{MappedTarget, MultipathPath};
+use iowhy_model::health::{MappedTarget, MultipathPath};
 use std::path::Path;
 
 /// Targets of one device that are kept. A volume of many segments has as many linear targets,

@@ -15,7 +15,7 @@
 //!
 //! Everything is only read. A device that is switched off to save power is not woken.
 //!
-//! What does not belong here: what the figures mean (`iowhy_core::diagnosis`).
+//! What does not belong here: what the figures mean (`iowhy_diagnosis`).
 
 mod bcache;
 mod ebs;
@@ -31,8 +31,8 @@ use crate::host::system::now_ns;
 use crate::host::transport;
 use crate::host::{read_number, read_text};
 use ebs::AmazonStorage;
-use iowhy_core::model::environment::Device;
-use iowhy_core::model::health::DeviceHealth;
+use iowhy_model::environment::Device;
+use iowhy_model::health::DeviceHealth;
 use passthrough::{AnswersAdmin, MapperControl, NvmeController};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};

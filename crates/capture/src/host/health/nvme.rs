@@ -3,7 +3,7 @@
 //! What does not belong here: how it is fetched (`passthrough`).
 
 use super::passthrough::{ALL_NAMESPACES, AdminRead, AnswersAdmin, CONTROLLER_BYTES};
-use iowhy_core::model::health::{NvmeHealth, PowerState};
+use iowhy_model::health::{NvmeHealth, PowerState};
 
 /// The page's number and length, bytes.
 const SMART: u8 = 2;

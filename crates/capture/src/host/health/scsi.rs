@@ -3,7 +3,7 @@
 //! What does not belong here: the device's settings (see [`crate::host::devices`]).
 
 use crate::host::read_text;
-use iowhy_core::model::health::{CommandCounts, SataLink};
+use iowhy_model::health::{CommandCounts, SataLink};
 use std::path::Path;
 
 /// The counts of the disk with this directory in sysfs; `None` if it is no SCSI device.

@@ -4,9 +4,9 @@
 //! A drive in standby is not woken. What does not belong here: NVMe controllers, which are asked
 //! without it (see `nvme`).
 
-use iowhy_core::formats::smartctl::SmartctlOutput;
-use iowhy_core::model::health::DriveLog;
 use iowhy_fs::special::nowhere;
+use iowhy_model::health::DriveLog;
+use iowhy_model::smartctl::SmartctlOutput;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

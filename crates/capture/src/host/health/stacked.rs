@@ -4,7 +4,7 @@
 //! What does not belong here: which devices are below (see [`crate::host::devices`]).
 
 use crate::host::{read_number, read_text};
-use iowhy_core::model::health::ArrayState;
+use iowhy_model::health::ArrayState;
 use std::path::Path;
 
 /// The state of the md array with this directory in sysfs; `None` if it is none.

@@ -12,7 +12,7 @@ use super::bytes::{le, read};
 use super::index::{Builder, Extent, Index, RangeRole};
 use super::progress::IndexProgress;
 use inode::{ExtentNode, Inode, InodeKind, Map};
-use iowhy_core::compact_sort::CompactSort;
+use iowhy_model::compact_sort::CompactSort;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;

@@ -5,7 +5,7 @@
 
 use crate::decode::files::{Key, key};
 use crate::wire::{self, wire_part, wire_request};
-use iowhy_core::model::{Request, RequestPart};
+use iowhy_model::{Request, RequestPart};
 
 /// Kinds of requests that are cached, indexed by thread, file and operation, so that a newer one
 /// replaces an older one.
@@ -108,8 +108,8 @@ mod tests {
     use crate::kernel::KernelFeatures;
     use crate::probes::Decoders;
     use crate::reader::FileAsker;
-    use iowhy_core::model::{Environment, Names};
-    use iowhy_core::source::Batch;
+    use iowhy_model::source::Batch;
+    use iowhy_model::{Environment, Names};
     use zerocopy::{FromZeros, IntoBytes};
 
     /// Records of which many are alike, and some differ in a single field.

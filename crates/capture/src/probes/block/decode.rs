@@ -13,8 +13,8 @@ use crate::host::devices::uppers;
 use crate::kernel::KernelFeatures;
 use crate::probes::writeback::decode::OwnerDecoder;
 use crate::wire::{self, wire_part, wire_request};
-use iowhy_core::model::environment::Device;
-use iowhy_core::model::{Environment, Operation, Origin, Request, Status};
+use iowhy_model::environment::Device;
+use iowhy_model::{Environment, Operation, Origin, Request, Status};
 use rustc_hash::FxHashMap;
 use zerocopy::FromBytes;
 

@@ -4,7 +4,7 @@ use crate::decode::operation::Meaning;
 use crate::host::devices::number;
 use crate::host::{read_number, read_text};
 use crate::wire::{self, wire_request};
-use iowhy_core::model::{Operation, Origin};
+use iowhy_model::{Operation, Origin};
 use std::ops::Range;
 use std::path::Path;
 

@@ -7,7 +7,7 @@ use super::origin::no_file_reason;
 use crate::decode::DecodeContext;
 use crate::probes::writeback::decode::OwnerDecoder;
 use crate::wire::{self, wire_part, wire_request};
-use iowhy_core::model::{Origin, Request, RequestPart};
+use iowhy_model::{Origin, Request, RequestPart};
 
 const OFFSET_UNKNOWN: u64 = u64::MAX;
 

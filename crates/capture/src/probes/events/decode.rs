@@ -3,8 +3,8 @@
 use crate::decode::DecodeContext;
 use crate::decode::operation::OperationNames;
 use crate::wire::{self, wire_event};
-use iowhy_core::model::Event;
-use iowhy_core::model::event::category;
+use iowhy_model::Event;
+use iowhy_model::event::category;
 use zerocopy::FromBytes;
 
 /// Adds a `wire_event`.

@@ -2,8 +2,8 @@
 //!
 //! What does not belong here: the rows of their creation and removal (see [`super::decode`]).
 
-use iowhy_core::bounded_map::{CappedMap, RestartingMap};
-use iowhy_core::model::Name;
+use iowhy_model::Name;
+use iowhy_model::bounded_map::{CappedMap, RestartingMap};
 
 /// Files created during the watch that still exist.
 const MOST_CREATED: usize = 65_536;
@@ -61,7 +61,7 @@ impl CreatedFiles {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use iowhy_core::model::Names;
+    use iowhy_model::Names;
 
     #[test]
     fn a_path_used_again_is_another_file_each_time() {

@@ -9,9 +9,9 @@ use super::directories::{Directories, disk_of, path_from};
 use super::rows::{UseRows, count, counts_of};
 use crate::decode::DecodeContext;
 use crate::wire::{self, wire_use};
-use iowhy_core::analysis::files::fold;
-use iowhy_core::model::file::Counts;
-use iowhy_core::model::{FileActivity, Losses, Name, Open};
+use iowhy_model::file::Counts;
+use iowhy_model::file::fold;
+use iowhy_model::{FileActivity, Losses, Name, Open};
 
 /// Rows per read of the tables; beyond them, the smaller ones are aggregated to patterns.
 const MOST_ROWS: usize = 2000;

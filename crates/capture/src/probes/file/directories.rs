@@ -4,8 +4,8 @@
 
 use crate::decode::{DecodeContext, KnownEntities};
 use crate::wire::{wire_directory, wire_inode};
-use iowhy_core::bounded_map::CappedMap;
-use iowhy_core::model::{Name, Names};
+use iowhy_model::bounded_map::CappedMap;
+use iowhy_model::{Name, Names};
 use std::path::Path;
 use zerocopy::FromBytes;
 

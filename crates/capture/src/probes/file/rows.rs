@@ -4,8 +4,8 @@
 
 use super::calls::FileCall;
 use crate::wire::{self, wire_use};
-use iowhy_core::model::file::Counts;
-use iowhy_core::model::{FileActivity, Name};
+use iowhy_model::file::Counts;
+use iowhy_model::{FileActivity, Name};
 use rustc_hash::FxHashMap;
 
 /// Rows by process and file.

@@ -9,9 +9,9 @@ use super::standing::Standing;
 use crate::decode::DecodeContext;
 use crate::decode::tasks::Tasks;
 use crate::wire::{self, wire_wait};
-use iowhy_core::analysis::waits::locks::is_lock;
-use iowhy_core::analysis::waits::recent_waits::{Hop, Path, Storage, ThreadSleep, WaitPast};
-use iowhy_core::model::{KnownBy, Wait};
+use iowhy_model::wait::locks::is_lock;
+use iowhy_model::wait::recent_waits::{Hop, Path, Storage, ThreadSleep, WaitPast};
+use iowhy_model::{KnownBy, Wait};
 use rustc_hash::FxHashSet;
 
 /// Chains that waited for storage for less than this have no rows, nanoseconds.

@@ -5,7 +5,7 @@
 //! [`super::decode`]).
 
 use crate::wire::wire_wait;
-use iowhy_core::bounded_map::RestartingMap;
+use iowhy_model::bounded_map::RestartingMap;
 
 /// Threads whose last sleep is kept; beyond that, the next sleep of each counts as its first.
 const MOST_THREADS: usize = 16_384;

@@ -11,12 +11,12 @@ use super::undecided::Undecided;
 use crate::decode::{DecodeContext, KnownEntities};
 use crate::session::Session;
 use crate::wire::{self, wire_request, wire_slack, wire_sleeper, wire_wait};
-use iowhy_core::analysis::waits::class::{StackVerdict, class_on};
-use iowhy_core::analysis::waits::split::{Span, WaitSplit, split};
-use iowhy_core::bounded_map::RestartingMap;
-use iowhy_core::model::metric::{Metric, process_subject};
-use iowhy_core::model::table::Table;
-use iowhy_core::model::{Losses, Name, Sample, Scope, Wait, WaitClass, WaitRequest};
+use iowhy_model::bounded_map::RestartingMap;
+use iowhy_model::metric::{Metric, process_subject};
+use iowhy_model::table::Table;
+use iowhy_model::wait::class::{StackVerdict, class_on};
+use iowhy_model::wait::split::{Span, WaitSplit, split};
+use iowhy_model::{Losses, Name, Sample, Scope, Wait, WaitClass, WaitRequest};
 use rustc_hash::FxHashMap;
 use zerocopy::FromBytes;
 

@@ -4,8 +4,8 @@
 //! What does not belong here: what such a wait becomes (see [`super::decode`]).
 
 use crate::wire::{self, wire_request, wire_wait};
-use iowhy_core::analysis::waits::split::Span;
-use iowhy_core::model::{Name, Request};
+use iowhy_model::wait::split::Span;
+use iowhy_model::{Name, Request};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_waits_for_anybodys_completions_is_idle_until_there_is_a_request() {
-        let mut names = iowhy_core::model::Names::new();
+        let mut names = iowhy_model::Names::new();
         let request = ServedRequest {
             request_id: 1,
             pid: Some(7),

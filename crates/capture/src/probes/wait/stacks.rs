@@ -5,8 +5,8 @@
 use crate::decode::DecodeContext;
 use crate::session::Session;
 use crate::wire::{self, wire_wait};
-use iowhy_core::analysis::waits::class::{StackVerdict, verdict};
-use iowhy_core::bounded_map::RestartingMap;
+use iowhy_model::bounded_map::RestartingMap;
+use iowhy_model::wait::class::{StackVerdict, verdict};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use rustc_hash::FxHashMap;
 

@@ -6,7 +6,7 @@
 
 use super::cpu_waits::Slept;
 use crate::wire::{wire_request, wire_wait};
-use iowhy_core::bounded_map::RestartingMap;
+use iowhy_model::bounded_map::RestartingMap;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::VecDeque;
 

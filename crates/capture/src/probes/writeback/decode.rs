@@ -7,8 +7,8 @@ use crate::decode::DecodeContext;
 use crate::decode::files::key;
 use crate::probes::snapshot::Writers;
 use crate::wire::{self, wire_owners, wire_part};
-use iowhy_core::bounded_map::RestartingMap;
-use iowhy_core::model::{Losses, RequestPart};
+use iowhy_model::bounded_map::RestartingMap;
+use iowhy_model::{Losses, RequestPart};
 use std::borrow::Cow;
 use zerocopy::{FromBytes, FromZeros};
 

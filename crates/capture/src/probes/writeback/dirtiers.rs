@@ -6,7 +6,7 @@
 use crate::counters::counter;
 use crate::session::Session;
 use crate::wire;
-use iowhy_core::model::Losses;
+use iowhy_model::Losses;
 use libbpf_rs::MapHandle;
 
 /// Map elements that a CPU may hold in its local free list: the kernel evicts files slightly before

@@ -8,11 +8,11 @@ use crate::escape::{cut, escape, fit, width};
 use crate::fold::wrap;
 use crate::human;
 use crate::style::{Paint, Style};
-use iowhy_core::analysis::Summary;
-use iowhy_core::analysis::summary::{CodePathRow, DeviceSummary, Usage, UsedRow};
-use iowhy_core::compact_sort::CompactSort;
-use iowhy_core::model::Origin;
-use iowhy_core::model::stack::without_types;
+use iowhy_analysis::Summary;
+use iowhy_analysis::summary::{CodePathRow, DeviceSummary, Usage, UsedRow};
+use iowhy_model::Origin;
+use iowhy_model::compact_sort::CompactSort;
+use iowhy_model::stack::without_types;
 
 /// Width of the labels, columns.
 const LABEL: usize = 11;

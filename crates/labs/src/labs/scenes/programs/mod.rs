@@ -11,7 +11,8 @@
 //! Each program has its files on the lab's own device, speaks on a socket of that device or on
 //! 127.0.0.1, and is ended with the lab. The packages' own servers are left alone.
 //!
-//! What does not belong here: recognising a program, and the advice for it (crate `iowhy-core`).
+//! What does not belong here: recognising a program, and the advice for it (crate
+//! `iowhy-diagnosis`).
 
 use super::*;
 use crate::command;

@@ -1,0 +1,302 @@
+//! The finding of a group of waits.
+//!
+//! What does not belong here: which waits those are (see [`super::group`]).
+
+use super::bound::{self, bound};
+use super::group::{GroupedWaits, WaitingProgram};
+use super::kind::BottleneckKind;
+use crate::convoy;
+use crate::facts::shape::two_modes;
+use crate::facts::thresholds::MOST;
+use crate::facts::{Facts, PAGE, Waited};
+use crate::finding::{Confidence, Finding, Severity};
+use crate::programs::{self, FileRole};
+use crate::subject::Subject;
+use crate::words;
+use iowhy_analysis::summary::{DeviceSummary, Direction};
+use iowhy_model::WaitClass;
+use iowhy_model::figures::plural;
+
+/// The least share of a group's time to name a second program, too. Chosen.
+const SECOND: f64 = 0.2;
+/// The least ratio of the longest wait to the mean to name it, too. Chosen.
+const UNLIKE_THE_MEAN: f64 = 10.0;
+
+/// The least pages of a fault to say how many it reads; a window of 16 KiB has four. Chosen.
+const MANY_PAGES: f64 = 8.0;
+
+/// The finding.
+pub fn finding(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> Finding {
+    let subject = subject(facts, group);
+    let role = role(&subject);
+    let sentence = sentence(facts, group, &subject, role);
+    let bound = bound(group);
+    let flags = words::flags(&subject);
+    let finding = Finding::of_waits(facts, &group.waited, sentence)
+        .sure(Confidence::Certain)
+        .at_most(if bound::is_slow(facts, group) { Severity::Critical } else { Severity::Info })
+        .shown(
+            format!("share of these waits on {}", bound.by),
+            bound.share * 100.0,
+            "%",
+            format!("iowhy waits{flags}"),
+        );
+    let finding = shaped(finding, group);
+    let (calls, mean_ns) = calls(facts, group);
+    let finding = finding
+        .shown("mean time of a call", mean_ns, "ns", format!("iowhy waits{flags}"))
+        .shown("calls", calls as f64 / facts.seconds(), "1/s", format!("iowhy waits{flags}"))
+        .fix(fix(facts, group, &subject, role))
+        .check(check(group));
+    busy(finding, group.device).about(subject)
+}
+
+fn subject(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> Subject {
+    let top = group.programs.first();
+    let pid = top.filter(|top| top.pids.len() == 1).and_then(|top| top.pids.first().copied());
+    Subject {
+        device: group.device.map(|device| device.device.clone()),
+        process: top.map(|top| top.process.to_owned()),
+        pid: pid.filter(|pid| *pid > 0),
+        container: top.and_then(|top| top.container.map(str::to_owned)),
+        file: top.and_then(|top| top.file().or_else(|| mapped_file(facts, group, top))),
+    }
+}
+
+/// Returns the mapped file that most faults of a device read, if the program waits for such: a
+/// fault has no call that would tell the file.
+fn mapped_file(
+    facts: &Facts<'_>,
+    group: &GroupedWaits<'_>,
+    top: &WaitingProgram<'_>,
+) -> Option<String> {
+    page_faults(&top.waited)?;
+    let files = &facts.patterns(&group.device?.device)?.access.files;
+    let all = files.iter().map(|file| file.faults).fold(0, u64::saturating_add);
+    let most = files.iter().max_by_key(|file| file.faults)?;
+    (most.faults as f64 > MOST * all as f64).then(|| most.file.clone())
+}
+
+/// Returns the page faults among waits, if most of the time is theirs.
+fn page_faults<'a>(waited: &Waited<'a>) -> Option<Waited<'a>> {
+    let faults = waited.groups.iter().filter(|group| group.class == WaitClass::PageFault);
+    let faults = Waited::from_groups(faults.copied().collect());
+    (faults.time_ns as f64 > MOST * waited.time_ns as f64).then_some(faults)
+}
+
+fn role(subject: &Subject) -> Option<FileRole> {
+    programs::role_of(subject.process.as_deref(), subject.file.as_deref()?)
+}
+
+/// `8 processes of postgres (postgresql.service) wait in fdatasync for the write-ahead log
+/// /db/pg_wal/1 on sda, 4.10 ms on average`.
+fn sentence(
+    facts: &Facts<'_>,
+    group: &GroupedWaits<'_>,
+    subject: &Subject,
+    role: Option<FileRole>,
+) -> String {
+    let Some(top) = group.programs.first() else { return String::new() };
+    let call = top.call(facts);
+    let how =
+        call.map_or_else(|| format!("for {}", group.kind.doing()), |call| format!("in {call}"));
+    let file = subject.file.as_ref().map(|file| match role {
+        Some(role) => {
+            let process = subject.process.as_deref();
+            format!(" for the {} {file}", programs::phrase(process, Some(file.as_str()), role))
+        }
+        None if call.is_some() => format!(" for {file}"),
+        None => format!(" of {file}"),
+    });
+    let second = group
+        .programs
+        .get(1)
+        .filter(|program| program.waited.time_ns as f64 >= SECOND * group.waited.time_ns as f64);
+    let second = second.map(named).map(|(who, verb)| match verb {
+        "waits" => format!("; so does {who}"),
+        _ => format!("; so do {who}"),
+    });
+    let second = second.unwrap_or_default();
+    let (who, verb) = named(top);
+    let on = words::on(subject);
+    let saturated = match group.device {
+        Some(device) if !on.is_empty() && bound::is_saturated(device) => ", which is saturated:",
+        _ => ",",
+    };
+    let (mean_ns, longest_ns) = (calls(facts, group).1, top.waited.longest_ns() as f64);
+    // A mean of many short waits and a long one hides the long one.
+    let longest = (longest_ns >= UNLIKE_THE_MEAN * mean_ns)
+        .then(|| format!(", up to {}", words::time(longest_ns)));
+    let server = convoy::served_by(facts, &top.waited).map(|server| format!("; {server}"));
+    format!(
+        "{who} {verb} {how}{}{on}{saturated} {} on average{}{second}{}",
+        file.unwrap_or_default(),
+        words::time(mean_ns),
+        longest.unwrap_or_default(),
+        server.unwrap_or_default(),
+    )
+}
+
+/// Returns the number of calls of the first program that waited, and their mean time, nanoseconds:
+/// of syncs the same as the causes that are about its syncs.
+fn calls(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> (u64, f64) {
+    let all = |waited: &Waited<'_>| (waited.calls, waited.mean_ns());
+    let Some(top) = group.programs.first() else { return all(&group.waited) };
+    let key = |waited: &Waited<'_>| {
+        waited
+            .groups
+            .first()
+            .map(|group| (group.process.clone(), group.container.clone(), waited.time_ns))
+    };
+    let is_sync = group.kind == BottleneckKind::Sync;
+    let syncs = if is_sync { facts.syncs() } else { Vec::new() };
+    let own = syncs.iter().find(|program| key(&program.waited) == key(&top.waited));
+    // A single long wait is what this finding may be about.
+    let usual = own.filter(|program| program.usual_ns() == program.waited.time_ns);
+    usual.map_or(all(&top.waited), |program| (program.count(), program.mean_ns()))
+}
+
+/// Returns the waiting program, and the verb that agrees with it.
+fn named(program: &WaitingProgram<'_>) -> (String, &'static str) {
+    let pids = program.pids.len() as u64;
+    let pid = program.pids.first().copied().filter(|pid| *pid > 0);
+    let who = words::process(program.process, pid.filter(|_| pids == 1), program.container);
+    match (pids, program.threads) {
+        (1, threads) if threads > 1 => (format!("{} of {who}", plural(threads, "thread")), "wait"),
+        (1, _) => (who, "waits"),
+        (pids, _) => (format!("{} of {who}", plural(pids, "process")), "wait"),
+    }
+}
+
+/// Adds the two latency modes of the requests that the group waits for, if there are two.
+fn shaped(finding: Finding, group: &GroupedWaits<'_>) -> Finding {
+    let Some(device) = group.device else { return finding };
+    let directions = match group.kind {
+        BottleneckKind::Sync => [Direction::Write, Direction::Flush],
+        BottleneckKind::Write => [Direction::Write, Direction::Write],
+        _ => [Direction::Read, Direction::Read],
+    };
+    let found = directions.iter().find_map(|direction| {
+        Some((direction, two_modes(&device.directions[*direction].q2c_histogram)?))
+    });
+    let Some((direction, modes)) = found else { return finding };
+    let what = match direction {
+        Direction::Write => "writes",
+        Direction::Flush => "flushes",
+        _ => "reads",
+    };
+    let name = &device.device;
+    finding.shown(
+        format!(
+            "{what} take {} or {}; share of slow ones",
+            words::time(modes.fast_ns as f64),
+            words::time(modes.slow_ns as f64),
+        ),
+        modes.slow_share * 100.0,
+        "%",
+        format!("iowhy latency -d {name}"),
+    )
+}
+
+/// Adds the device's utilization.
+pub(super) fn busy(finding: Finding, device: Option<&DeviceSummary>) -> Finding {
+    let Some(device) = device else { return finding };
+    let name = &device.device;
+    let Some(util) = device.util_share else { return finding };
+    let stat = format!("iowhy stat -d {name}");
+    finding.shown(format!("{name} busy"), util * 100.0, "%", stat.clone()).also(
+        "mean requests in flight while busy",
+        bound::depth(device),
+        "requests",
+    )
+}
+
+fn fix(
+    facts: &Facts<'_>,
+    group: &GroupedWaits<'_>,
+    subject: &Subject,
+    role: Option<FileRole>,
+) -> String {
+    let (process, file) = (subject.process.as_deref(), subject.file.as_deref());
+    // A program of any name may have a store in it.
+    let (program, role) = match (programs::of(process, file), process) {
+        (None, Some(process)) => {
+            let file = facts.store_file(process);
+            (programs::of(None, file), file.and_then(|file| programs::role_of(None, file)))
+        }
+        (program, _) => (program, role),
+    };
+    let program = program.filter(|_| group.kind != BottleneckKind::Unknown);
+    if let Some(own) = program.and_then(|program| program.advice(group.kind.topic(role))) {
+        return own.to_owned();
+    }
+    let general = match group.kind {
+        BottleneckKind::Sync => {
+            "commit several changes with one sync; put the log on its own device, one with \
+             power-loss protection"
+        }
+        BottleneckKind::Read => {
+            "keep repeatedly read data in memory (a larger cache, a higher memory limit); read \
+             with several requests at once, or read less; move other readers elsewhere"
+        }
+        BottleneckKind::Write => {
+            "write larger blocks, from several threads or asynchronously; move other writers \
+             elsewhere"
+        }
+        BottleneckKind::Metadata => {
+            "access fewer files, and less often; keep their directories cached; use fewer, larger \
+             files"
+        }
+        BottleneckKind::Async => {
+            "use a faster device, or fewer requests in flight: more only wait longer"
+        }
+        BottleneckKind::Memory => {
+            "provide more memory for the machine or the cgroup, or run fewer programs in it: \
+             `iowhy cache 1` shows what fills it"
+        }
+        BottleneckKind::Unknown => {
+            "find where they wait: `iowhy stacks` and `iowhy waits --by stack`"
+        }
+    };
+    match pages_per_fault(facts, group) {
+        Some((device, pages)) if pages >= MANY_PAGES => format!(
+            "each fault reads {pages:.0} pages: if their neighbours are not used soon, \
+             madvise(MADV_RANDOM) on the mapping, or a smaller window (`echo 16 > \
+             /sys/block/{device}/queue/read_ahead_kb`, then restart the program); else {general}"
+        ),
+        _ => general.to_owned(),
+    }
+}
+
+/// Returns the device of a group whose time is spent in faults at random places, and how many pages
+/// a fault reads.
+fn pages_per_fault<'a>(facts: &Facts<'_>, group: &GroupedWaits<'a>) -> Option<(&'a str, f64)> {
+    let device = group.device?;
+    let faults = page_faults(&group.waited).filter(|faults| faults.waits > 0)?;
+    let access = &facts.patterns(&device.device)?.access;
+    let read = access.faulted_bytes as f64;
+    let faulted = access.files.iter().filter(|file| file.faults > 0);
+    let (requests, in_order) = faulted.fold((0_u64, 0_u64), |(requests, in_order), file| {
+        (requests.saturating_add(file.requests), in_order.saturating_add(file.sequential))
+    });
+    // A scan in order uses what is read ahead.
+    let is_scan = in_order as f64 > MOST * requests as f64;
+    (!is_scan).then(|| (device.device.as_str(), read / (faults.waits as f64 * PAGE)))
+}
+
+fn check(group: &GroupedWaits<'_>) -> String {
+    let Some(device) = group.device else {
+        return "`iowhy waits --by stack` shows the kernel functions that they wait in".to_owned();
+    };
+    let name = &device.device;
+    match group.kind {
+        BottleneckKind::Sync => format!(
+            "`iowhy stages -d {name}`: if flushes and writes are fast (D2C) and do not queue \
+             (Q2D), the time is lost above the device: `iowhy waits`, `iowhy chains`"
+        ),
+        _ => format!(
+            "`iowhy stages -d {name}`: if D2C and Q2D are short, the time is lost above the \
+             device: `iowhy waits`, `iowhy chains`"
+        ),
+    }
+}

@@ -1,0 +1,280 @@
+//! Kinds of work: programs that somebody waits for, and work in the background.
+//!
+//! What does not belong here: who waits for whom within a program (see `analysis::waits::chains`).
+
+use super::Facts;
+use super::thresholds::BUSY;
+use crate::programs::{self, FileRole};
+use crate::{Subject, words};
+use iowhy_analysis::summary::patterns::WaitGroup;
+use iowhy_analysis::summary::{ChainStep, DeviceSummary, DirectionSummary};
+
+/// The largest mean number of others' blocked threads beside a program that has its device to
+/// itself: as for a warning.
+const ALONE: f64 = super::WARNING_THREADS;
+
+/// A tenth of what a sound disk takes of large requests in order, bytes per second. Chosen: below
+/// what USB 2 carries, and above what cheap flash and shingled disks write.
+const SLOW_BULK_PER_S: f64 = 16.0 * 1024.0 * 1024.0;
+/// Requests of which a disk that seeks for each of them takes more than that, bytes. Chosen: 100
+/// seeks a second.
+const LARGE: f64 = SLOW_BULK_PER_S / 64.0;
+
+/// The least share of a program's waits that are one process's for it to stand for the program.
+/// Chosen.
+const NEARLY_ALL: f64 = 0.9;
+
+/// The low rate of a device that takes little of large requests.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct SlowBulk {
+    /// The rate, bytes per second.
+    pub per_s: f64,
+    /// The mean size of a request, bytes.
+    pub size: f64,
+}
+
+impl SlowBulk {
+    /// Returns the end of a sentence about the subject's device.
+    pub fn words(&self, subject: &Subject) -> String {
+        format!(
+            "; {} takes only {} a second, in requests of {}",
+            subject.device.as_deref().unwrap_or("the device"),
+            words::bytes(self.per_s),
+            words::bytes(self.size),
+        )
+    }
+}
+
+impl Facts<'_> {
+    /// Returns the device that a finding is about.
+    pub fn device_of(&self, subject: &Subject) -> Option<&DeviceSummary> {
+        self.devices().iter().find(|device| Some(&device.device) == subject.device.as_ref())
+    }
+
+    /// Returns what a busy device takes of large requests if no sound disk is so slow.
+    pub fn slow_bulk(&self, device: &DeviceSummary) -> Option<SlowBulk> {
+        let sum = |of: fn(&DirectionSummary) -> u64| {
+            device.directions.0.iter().map(of).fold(0, u64::saturating_add) as f64
+        };
+        let (requests, bytes) =
+            (sum(|direction| direction.requests), sum(|direction| direction.bytes));
+        let slow = SlowBulk { per_s: bytes / self.seconds(), size: bytes / requests.max(1.0) };
+        let is_slow = slow.per_s < SLOW_BULK_PER_S && slow.size >= LARGE;
+        (is_slow && device.util_share.unwrap_or(0.0) >= BUSY).then_some(slow)
+    }
+
+    /// Whether a program copies as much as its device takes, and nobody else waits for it: a copy
+    /// or a backup is as fast as the device, which is no trouble. A database is not such a program.
+    pub fn is_copied_by(&self, device: &DeviceSummary, process: &str, file: Option<&str>) -> bool {
+        let rows = device.processes.iter().filter(|row| row.subject.process == process);
+        let moved: u64 = rows.map(|row| row.usage.bytes).fold(0, u64::saturating_add);
+        let sum = |of: fn(&DirectionSummary) -> u64| {
+            device.directions.0.iter().map(of).fold(0, u64::saturating_add)
+        };
+        let others = self.waits(|wait| {
+            wait.device.as_deref() == Some(&device.device) && wait.process != process
+        });
+        let is_alone = (others.time_ns as f64) < ALONE * self.duration_ns() as f64;
+        let is_most = moved.saturating_mul(2) >= sum(|direction| direction.bytes);
+        let in_order = sum(|direction| direction.sequential_bytes).saturating_mul(2);
+        let is_known =
+            programs::of(Some(process), file).is_some() || self.store_file(process).is_some();
+        let is_bulk = moved as f64 / self.seconds() >= super::BULK_PER_S;
+        let is_in_order = in_order >= sum(|direction| direction.bytes);
+        let is_sound = self.slow_bulk(device).is_none();
+        !is_known && is_alone && is_most && is_in_order && is_bulk && is_sound
+    }
+
+    /// Returns a file that only a store has and that a program works with, whatever its name: it
+    /// syncs it, or writes it as the log of a file that it reads. Who copies such files does
+    /// neither.
+    pub fn store_file(&self, process: &str) -> Option<&str> {
+        let rows = self.summary().activity.iter().flat_map(|report| &report.rows);
+        let own: Vec<_> = rows.filter(|row| row.process.as_deref() == Some(process)).collect();
+        let is_read = |base: &str| {
+            own.iter().any(|row| row.file.as_deref() == Some(base) && row.counts.reads > 0)
+        };
+        own.iter().find_map(|row| {
+            let file = row.file.as_deref()?;
+            let is_synced = row.counts.fsyncs > 0;
+            let base = file.rsplit_once('-').map(|(base, _)| base);
+            let is_beside = row.counts.writes > 0 && base.is_some_and(is_read);
+            let role = (is_synced || is_beside).then(|| programs::role_of(None, file)).flatten()?;
+            let is_of_store = match role {
+                FileRole::WriteAheadLog => true,
+                FileRole::Compaction => is_synced,
+                _ => false,
+            };
+            is_of_store.then_some(file)
+        })
+    }
+
+    /// Whether a finding is about a program that copies so.
+    pub fn is_about_copy(&self, subject: &Subject) -> bool {
+        let process = subject.process.as_deref().unwrap_or_default();
+        let device = self.device_of(subject);
+        device.is_some_and(|device| self.is_copied_by(device, process, subject.file.as_deref()))
+    }
+
+    /// Whether a program works in the background, as a backup or a database's snapshot does: nobody
+    /// waits for it, so its own waits hold nobody up.
+    pub fn is_background(&self, group: &WaitGroup) -> bool {
+        let role =
+            group.file.as_deref().and_then(|file| programs::role_of(Some(&group.process), file));
+        let is_own_work = role == Some(FileRole::Snapshot);
+        let is_named = programs::is_maintenance(&group.process) || is_own_work;
+        let is = is_named || self.is_seen_in_background(group.pid, group.device.as_deref());
+        is && !self.is_waited_for(group.pid)
+    }
+
+    /// Returns the process that dumps a database through this one, and what to do about it, if it
+    /// waits for it for most of the watch.
+    pub fn dumped_by(&self, pid: u32) -> Option<(String, &'static str)> {
+        self.waiters_behind(pid).find_map(|(first, time_ns)| {
+            let advice = programs::dump_advice(&first.process)?;
+            let is_most = 2 * time_ns >= self.duration_ns();
+            is_most.then(|| (words::process(&first.process, Some(first.pid), None), advice))
+        })
+    }
+
+    /// Returns the other programs that wait for a process which waits for storage, and their time,
+    /// nanoseconds.
+    fn waiters_behind(&self, pid: u32) -> impl Iterator<Item = (&ChainStep, u64)> {
+        let chains = self.chains();
+        chains.filter_map(move |row| {
+            let place = row.steps.iter().position(|step| step.pid == pid && step.processes <= 1)?;
+            let (before, own) = (row.steps.get(..place)?, row.steps.get(place)?);
+            // Other processes of its own program may lie between.
+            let other = before.iter().rposition(|step| step.process != own.process)?;
+            (other == 0).then_some((before.first()?, row.time_ns))
+        })
+    }
+
+    /// Returns the process that a finding is about, or the one of its program that waits for nearly
+    /// all of the time.
+    pub fn main_pid(&self, subject: &Subject) -> Option<u32> {
+        if subject.pid.is_some() {
+            return subject.pid;
+        }
+        let waited = self.waits(|group| {
+            let is_here = subject.device.is_none() || group.device == subject.device;
+            is_here && Some(&group.process) == subject.process.as_ref()
+        });
+        let pid = waited.groups.first()?.pid;
+        let own = waited.groups.iter().filter(|group| group.pid == pid);
+        let own_ns = own.map(|group| group.time_ns).fold(0, u64::saturating_add);
+        (own_ns as f64 >= NEARLY_ALL * waited.time_ns as f64).then_some(pid)
+    }
+
+    /// Returns what kind of its program's processes this one is, as sentences name it, and its
+    /// advice, where others wait for it and the functions that it waits in show it.
+    pub fn worker(&self, pid: u32) -> Option<(&'static str, &'static str)> {
+        let chains = self.chains();
+        let own = chains.filter_map(|row| row.steps.last()).filter(|step| step.pid == pid);
+        own.filter_map(|step| programs::worker_of(&step.process, &step.user_stack)).next()
+    }
+
+    /// Returns the other program that waits longest for a process which waits for storage, as
+    /// sentences name it, with their verb, and its time, nanoseconds.
+    pub fn longest_behind(&self, pid: u32) -> Option<(String, &'static str, u64)> {
+        let (first, time_ns) = self.waiters_behind(pid).max_by_key(|(_, time_ns)| *time_ns)?;
+        Some(match first.processes {
+            0 | 1 => (words::process(&first.process, Some(first.pid), None), "waits", time_ns),
+            several => (format!("{several} processes of {}", first.process), "wait", time_ns),
+        })
+    }
+
+    /// Whether other programs wait for a process.
+    fn is_waited_for(&self, pid: u32) -> bool {
+        let chains = self.chains();
+        let mut behind = chains.filter(|row| row.steps.first().is_some_and(|step| step.pid != pid));
+        behind.any(|row| row.steps.iter().skip(1).any(|step| step.pid == pid))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::diagnose;
+    use crate::facts::Facts;
+    use iowhy_analysis::script::ScriptSummary;
+    use iowhy_model::WaitClass;
+    use iowhy_model::file::Counts;
+    use iowhy_model::script::{MS, Script};
+
+    #[test]
+    fn the_longest_of_those_behind_a_process_is_named() {
+        let mut script = Script::new(10);
+        script.wait((1, "db"), WaitClass::Device, 9000 * MS, 9000 * MS, 0);
+        script.chain(&[(2, "client"), (1, "db")], 1000 * MS, 1000 * MS);
+        script.chain(&[(3, "batch"), (1, "db")], 3000 * MS, 3000 * MS);
+        script.chain(&[(4, "far"), (3, "batch"), (1, "db")], 5000 * MS, 5000 * MS);
+        for row in &mut script.batch.wait_chains {
+            (row.pid, row.process) = (row.tid, row.thread);
+        }
+        let summary = script.summary();
+        let behind = Facts::new(&summary).longest_behind(1);
+        assert_eq!(behind, Some(("batch (3)".to_owned(), "waits", 3000 * MS)));
+        assert_eq!(Facts::new(&summary).longest_behind(2), None);
+    }
+
+    #[test]
+    fn a_store_in_any_program_copies_nothing() {
+        let found = |fsyncs: u64| {
+            let mut script = Script::new(10);
+            for index in 0..300_u64 {
+                let write = script.write("sda", 1 << 20).by(7, "python3").sector(index * 2048);
+                write.at((index * 33 * MS) as i64).direct(500, 500, 30 * MS).add();
+            }
+            let counts = Counts { writes: 9, write_bytes: 300 << 20, fsyncs, ..Counts::default() };
+            script.did((7, "python3"), "/srv/db/000007.ldb", counts);
+            let summary = script.summary();
+            let facts = Facts::new(&summary);
+            facts.is_copied_by(&facts.devices()[0], "python3", Some("/srv/db"))
+        };
+        assert!(found(0) && !found(9));
+    }
+
+    #[test]
+    fn who_writes_the_log_of_a_file_that_it_reads_works_with_a_database() {
+        let found = |log: &str| {
+            let mut script = Script::new(10);
+            let reads = Counts { reads: 9, ..Counts::default() };
+            script.did((7, "python3"), "/srv/app.db", reads);
+            script.did((7, "python3"), log, Counts { writes: 9, ..Counts::default() });
+            let summary = script.summary();
+            Facts::new(&summary).store_file("python3").map(str::to_owned)
+        };
+        assert_eq!(found("/srv/app.db-wal").as_deref(), Some("/srv/app.db-wal"));
+        assert_eq!(found("/backup/app.db-wal"), None, "a copy");
+    }
+
+    #[test]
+    fn a_worker_is_named_by_its_function_and_clients_wait_behind_its_siblings() {
+        let mut script = Script::new(10);
+        script.wait((1, "postgres"), WaitClass::Device, 9000 * MS, 9000 * MS, 0);
+        script.chain(&[(3, "shop"), (2, "postgres"), (1, "postgres")], 8000 * MS, 8000 * MS);
+        let stack = script.stack_of(&["fdatasync", "WalReceiverMain"], true);
+        for row in &mut script.batch.wait_chains {
+            (row.pid, row.process) = (row.tid, row.thread);
+            row.user_stack_id = stack.filter(|_| row.tid == 1);
+        }
+        let found = diagnose(&script.summary()).findings.remove(0);
+        let said = "; postgres (1) is the WAL receiver of a standby; shop (3) waits for postgres";
+        assert!(found.sentence.ends_with(said), "{}", found.sentence);
+        assert!(found.fix.contains("ANY 1 (a, b)"), "{}", found.fix);
+    }
+
+    #[test]
+    fn who_dumps_a_database_is_named_with_what_to_do() {
+        let mut script = Script::new(10);
+        script.wait((1, "mariadbd"), WaitClass::Device, 9000 * MS, 9000 * MS, 0);
+        script.chain(&[(2, "mariadb-dump"), (1, "mariadbd")], 9000 * MS, 9000 * MS);
+        for row in &mut script.batch.wait_chains {
+            (row.pid, row.process) = (row.tid, row.thread);
+        }
+        let found = diagnose(&script.summary()).findings.remove(0);
+        let said = "; it works for mariadb-dump (2), which dumps the database";
+        assert!(found.sentence.ends_with(said), "{}", found.sentence);
+        assert!(found.fix.starts_with("with --single-transaction"), "{}", found.fix);
+    }
+}

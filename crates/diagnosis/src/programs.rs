@@ -1,0 +1,451 @@
+//! Programs that store data: their process names, their files, and their own settings against a
+//! bottleneck. Rules and the bottleneck layer query this table, so that no rule contains program
+//! names or paths.
+//!
+//! A path has a role if it contains one of the role's parts. Process names are the kernel's
+//! (`comm`), at most 15 bytes long. Advice never trades durability for speed without saying what a
+//! crash then loses. Sources: the programs' own manuals; the section is named where a default
+//! matters.
+//!
+//! What does not belong here: thresholds and sentences about what was measured (see `rules`).
+
+use FileRole::{Data, Log, Temporary, WriteAheadLog};
+
+/// A [`KnownProgram`]: its name and processes, the paths of its files and those that only its own
+/// processes make its files, and its advice by topic.
+macro_rules! program {
+    {
+        $name:literal: [$($process:literal),+]
+        $(, paths: [$($role:ident $path:literal),+])?
+        $(, own: [$($own_role:ident $own_path:literal),+])?;
+        $($topic:ident: $advice:expr,)*
+    } => {
+        $crate::programs::KnownProgram {
+            name: $name,
+            processes: &[$($process),+],
+            paths: &[$($(($role, $path)),+)?],
+            own_paths: &[$($(($own_role, $own_path)),+)?],
+            advice: &[$(($crate::programs::Topic::$topic, $advice)),*],
+        }
+    };
+}
+
+mod databases;
+mod logs;
+mod services;
+
+/// The role of a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FileRole {
+    /// A write-ahead, redo or commit log; commits wait for its syncs.
+    WriteAheadLog,
+    /// Tables, indexes, data files.
+    Data,
+    /// Sorts and hashes that did not fit in memory, scratch files.
+    Temporary,
+    /// Log messages.
+    Log,
+    /// A dump of memory or a snapshot of the data.
+    Snapshot,
+    /// Sorted runs that compaction reads and writes.
+    Compaction,
+}
+
+impl FileRole {
+    /// Returns the name of such a file in sentences.
+    pub const fn phrase(self) -> &'static str {
+        match self {
+            WriteAheadLog => "write-ahead log",
+            Data => "data files",
+            Temporary => "temporary files",
+            Log => "message log",
+            FileRole::Snapshot => "snapshot",
+            FileRole::Compaction => "SST files",
+        }
+    }
+}
+
+/// The topic of advice.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Topic {
+    /// Commits wait for their sync.
+    Sync,
+    /// A checkpoint or flush of dirty pages delays others.
+    Checkpoint,
+    /// Sorts or hashes go through temporary files.
+    Spill,
+    /// Reads miss the program's own cache.
+    Reads,
+    /// Compaction or merging saturates the device.
+    Compaction,
+    /// A snapshot or dump saturates the device.
+    Snapshot,
+    /// Log messages saturate the device.
+    Logging,
+    /// Names and inodes of many files are looked up.
+    Lookups,
+    /// Files are synced or replayed after a crash.
+    Recovery,
+    /// Few threads do one request each.
+    Pool,
+    /// Transactions wait for a row that another one has locked.
+    RowLock,
+    /// A table is read whole.
+    Scan,
+    /// Work of its own beside its clients' queries: vacuum, rebuilding a table.
+    Maintenance,
+    /// Commits wait for a replica's.
+    Standby,
+}
+
+/// One program.
+#[derive(Debug)]
+pub struct KnownProgram {
+    /// Its common name.
+    pub name: &'static str,
+    /// Its process names; a trailing `*` matches any ending.
+    pub processes: &'static [&'static str],
+    /// Parts of paths by role, tried in this order, that are unmistakable even if the process is
+    /// unknown.
+    paths: &'static [(FileRole, &'static str)],
+    /// Parts of paths by role that count only for the program's own processes.
+    own_paths: &'static [(FileRole, &'static str)],
+    /// Fixes by topic.
+    advice: &'static [(Topic, &'static str)],
+}
+
+impl KnownProgram {
+    /// Whether this is one of the program's processes.
+    fn runs_as(&self, process: &str) -> bool {
+        self.processes.iter().any(|name| match name.strip_suffix('*') {
+            Some(beginning) => process.starts_with(beginning),
+            None => process == *name,
+        })
+    }
+
+    /// Returns the role of one of the program's files, if its path shows it.
+    pub fn role(&self, path: &str) -> Option<FileRole> {
+        self.paths
+            .iter()
+            .chain(self.own_paths)
+            .find(|pattern| fits(path, pattern.1))
+            .map(|path| path.0)
+    }
+
+    /// Returns the name of a file of that role in sentences, as the program's own manual has it.
+    pub fn phrase(&self, role: FileRole) -> &'static str {
+        match (self.name, role) {
+            ("Redis/Valkey", WriteAheadLog) => "append-only file",
+            ("Lucene", FileRole::Compaction) => "index segment",
+            _ => role.phrase(),
+        }
+    }
+
+    /// Returns the fix for a topic by the program's own settings.
+    pub fn advice(&self, topic: Topic) -> Option<&'static str> {
+        self.advice.iter().find(|advice| advice.0 == topic).map(|advice| advice.1)
+    }
+}
+
+/// Returns what kind of a program's processes is in these functions, as sentences name it, and its
+/// advice.
+pub fn worker_of(process: &str, functions: &[String]) -> Option<(&'static str, &'static str)> {
+    let program = of(Some(process), None)?;
+    let own = databases::WORKERS.iter().filter(|(name, ..)| *name == program.name);
+    let mut own = own.filter(|(_, function, ..)| functions.iter().any(|one| one == function));
+    let (.., is, topic) = own.next()?;
+    Some((is, program.advice(*topic)?))
+}
+
+/// Whether a path contains a part; `*` in a part matches anything within one name.
+fn fits(path: &str, part: &str) -> bool {
+    let Some((before, after)) = part.split_once('*') else { return path.contains(part) };
+    let mut rest = path;
+    while let Some(at) = rest.find(before) {
+        let begin = at + before.len();
+        let end = rest[begin..].find('/').map_or(rest.len(), |length| begin + length);
+        if rest[begin..end].ends_with(after) {
+            return true;
+        }
+        // What is found further on in the same name leaves less of it: on with the next one.
+        let next = (end + 1).saturating_sub(before.len());
+        let next = (next..=rest.len()).find(|next| rest.is_char_boundary(*next));
+        let Some(next) = next else { return false };
+        rest = &rest[next..];
+    }
+    false
+}
+
+fn all() -> impl Iterator<Item = &'static KnownProgram> {
+    databases::ALL.iter().chain(services::ALL).chain(logs::ALL)
+}
+
+/// Returns the program of a process, else of a file whose path is unmistakable.
+pub fn of(process: Option<&str>, file: Option<&str>) -> Option<&'static KnownProgram> {
+    let by_process = process.and_then(|name| all().find(|program| program.runs_as(name)));
+    let by_path = || {
+        let path = file?;
+        all().find(|program| program.paths.iter().any(|(_, part)| fits(path, part)))
+    };
+    match by_process {
+        // What runs in it is known by its files.
+        Some(runtime) if runtime.name == RUNTIME => by_path().or(Some(runtime)),
+        Some(program) => Some(program),
+        None => by_path(),
+    }
+}
+
+/// The name of a program in which others run.
+const RUNTIME: &str = "JVM";
+
+/// Returns every process name and every part of a path in the table.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    all().flat_map(|program| {
+        let paths = program.paths.iter().chain(program.own_paths).map(|(_, part)| *part);
+        program.processes.iter().copied().chain(paths)
+    })
+}
+
+/// Returns the beginning of a process name that makes it one of a known program: all of it, or what
+/// comes before the `*`.
+pub(crate) fn known_beginning(process: &str) -> Option<&str> {
+    let names = all().flat_map(|program| program.processes);
+    let begins = |name: &&'static str| match name.strip_suffix('*') {
+        Some(beginning) => process.starts_with(beginning).then_some(beginning.len()),
+        None => (process == *name).then_some(process.len()),
+    };
+    names.filter_map(begins).max().map(|end| &process[..end])
+}
+
+/// Programs of maintenance that run on their own, at night or on a timer.
+const MAINTENANCE: &[&str] = &[
+    "restic",
+    "borg",
+    "bacula-fd",
+    "bareos-fd",
+    "duplicity",
+    "rdiff-backup",
+    "rsnapshot",
+    "kopia",
+    "mandb",
+    "fstrim",
+    "e4defrag",
+    "xfs_fsr",
+    "btrfs-scrub",
+    "logrotate",
+    "debsums",
+    "aide",
+    "clamscan",
+    "tmpwatch",
+    "pg_dump",
+    "mysqldump",
+    "mariadb-dump",
+    "pg_basebackup",
+    "mariabackup",
+    "xtrabackup",
+];
+
+/// Programs that read or write in bulk, whose latency does not matter, and what makes it less.
+const BULK: &[(&str, &str)] = &[
+    ("aria2c", OF_DOWNLOADS),
+    ("qbittorrent", OF_DOWNLOADS),
+    ("qbittorrent-nox", OF_DOWNLOADS),
+    ("transmission-da", OF_DOWNLOADS),
+    ("deluged", OF_DOWNLOADS),
+    ("rtorrent", OF_DOWNLOADS),
+    ("buildah", OF_IMAGES),
+    ("podman", OF_IMAGES),
+    ("skopeo", OF_IMAGES),
+    ("borg", OF_BACKUPS),
+    ("restic", OF_BACKUPS),
+    ("kopia", OF_BACKUPS),
+    ("convert", OF_PICTURES),
+    ("convert-im6.q16", OF_PICTURES),
+    ("mogrify", OF_PICTURES),
+    ("magick", OF_PICTURES),
+    ("montage", OF_PICTURES),
+];
+const OF_PICTURES: &str = "ImageMagick keeps pixels beyond its limits in files: where pictures \
+                           are trusted, raise the memory \
+                           and map limits in policy.xml (`identify -list resource`; `-limit \
+                           memory 2GiB -limit map 4GiB`), or lead MAGICK_TEMPORARY_PATH to a fast \
+                           disk";
+const OF_BACKUPS: &str = "a backup reads files again in whole if its cache was lost (keep its \
+                          directory), or if their change time or inode has changed (chown -R, a \
+                          restore, another mount): find what changes it. Leaving it out of the \
+                          comparison (borg --files-cache=mtime,size, restic --ignore-ctime and \
+                          --ignore-inode) has a risk: a file that was changed and keeps its size \
+                          and mtime is then not backed up";
+const OF_DOWNLOADS: &str = "a download that allocates its file first writes zeros over all of it \
+                            on a file system without extents (ext2, ext3, FAT): each byte is \
+                            written twice (aria2: --file-allocation=none there, falloc on ext4, \
+                            XFS and btrfs; others: no full preallocation)";
+const OF_IMAGES: &str = "container images: the storage driver vfs copies the whole image for each \
+                         layer (`podman info --format '{{.Store.GraphDriverName}}'` shows it): \
+                         overlay copies nothing";
+/// Returns what makes a program that reads or writes in bulk do less.
+pub fn advice_on_bulk(process: &str) -> Option<&'static str> {
+    BULK.iter().find(|(name, _)| *name == process).map(|(_, advice)| *advice)
+}
+
+/// Programs that dump a database through its server, and what to do instead.
+const DUMPS: &[(&str, &str)] = &[
+    ("mysqldump", OF_MYSQL_DUMPS),
+    ("mariadb-dump", OF_MYSQL_DUMPS),
+    (
+        "pg_dump",
+        "dump a standby, or take a base backup (pg_basebackup) at a limited rate; at another time",
+    ),
+    ("mongodump", "dump a secondary, or take a snapshot of the file system; at another time"),
+];
+const OF_MYSQL_DUMPS: &str = "with --single-transaction no table of InnoDB is locked meanwhile \
+                              (MyISAM's are: convert them); dump a replica, or back up with \
+                              mariabackup or xtrabackup at a limited rate; at another time";
+
+/// Beginnings of the names of files that programs lock while they serve a request, and what to do
+/// about it.
+const REQUEST_LOCKS: &[(&str, &str)] = &[(
+    "sess_",
+    "PHP: a session's file stays locked until the request ends: call session_write_close() before \
+     long work (what it changes in the session afterwards is not saved), or start the session with \
+     read_and_close where it changes nothing",
+)];
+
+/// Returns what to do about the lock of a file that a program takes for each request.
+pub fn request_lock_advice(file: &str) -> Option<&'static str> {
+    let name = file.rsplit('/').next().unwrap_or(file);
+    REQUEST_LOCKS.iter().find(|(begin, _)| name.starts_with(begin)).map(|(_, advice)| *advice)
+}
+
+/// Returns what to do about a program that dumps a database through its server.
+pub fn dump_advice(process: &str) -> Option<&'static str> {
+    DUMPS.iter().find(|(name, _)| *name == process).map(|(_, advice)| *advice)
+}
+
+/// Whether a process is a backup, a check or another program of maintenance.
+pub fn is_maintenance(process: &str) -> bool {
+    MAINTENANCE.contains(&process)
+}
+
+/// Whether a process works in the background, and the other one does not: what the first one waits
+/// behind the second is no harm.
+pub fn yields_to(process: &str, other: &str) -> bool {
+    let is_background = |process: &str| is_maintenance(process) || is_indexer(process);
+    is_background(process) && !is_background(other)
+}
+
+/// Whether a process indexes files for later searches.
+pub fn is_indexer(process: &str) -> bool {
+    ["updatedb", "plocate-build", "tracker-", "localsearch-", "baloo_file"]
+        .iter()
+        .any(|name| process.starts_with(name))
+}
+
+/// Whether a process is a logger: all that it writes is a log.
+pub fn is_logger(process: &str) -> bool {
+    logs::ALL.iter().any(|logger| logger.runs_as(process))
+}
+
+/// Returns the role of a file by its program, or by its path alone if that is unmistakable.
+pub fn role_of(process: Option<&str>, path: &str) -> Option<FileRole> {
+    let own = process.and_then(|name| all().find(|program| program.runs_as(name))?.role(path));
+    own.or_else(|| of(None, Some(path))?.role(path))
+}
+
+/// Returns the name of a file of that role in sentences about a program.
+pub fn phrase(process: Option<&str>, file: Option<&str>, role: FileRole) -> &'static str {
+    // SQLite's other mode; both are of one program.
+    if role == WriteAheadLog && file.is_some_and(|file| file.ends_with("-journal")) {
+        return "rollback journal";
+    }
+    of(process, file).map_or(role.phrase(), |program| program.phrase(role))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_known_by_its_process_or_by_its_files() {
+        let path = "/var/lib/postgresql/15/main/pg_wal/000000010000000000000001";
+        assert_eq!(of(Some("postgres"), None).unwrap().name, "PostgreSQL");
+        assert_eq!(of(Some("kworker/0:1"), Some(path)).unwrap().name, "PostgreSQL");
+        assert!(of(Some("cat"), Some("/etc/passwd")).is_none());
+        assert_eq!(role_of(None, path), Some(WriteAheadLog));
+        assert_eq!(role_of(Some("postgres"), "/db/base/pgsql_tmp/pgsql_tmp7.0"), Some(Temporary));
+        assert_eq!(role_of(Some("postgres"), "/db/base/16384/2619"), Some(Data));
+        assert_eq!(role_of(None, "/db/base/16384/2619"), None);
+    }
+
+    #[test]
+    fn a_rollback_journal_has_its_own_name() {
+        let named = |file| phrase(Some("python3"), Some(file), WriteAheadLog);
+        assert_eq!(named("/srv/app.db-journal"), "rollback journal");
+        assert_eq!(named("/srv/app.db-wal"), "write-ahead log");
+    }
+
+    #[test]
+    fn a_write_ahead_log_is_no_log_of_messages() {
+        for (process, path) in [
+            (Some("rocksdb:low0"), "/data/db/000004.log"),
+            (Some("cockroach"), "/mnt/data/000123.log"),
+            (Some("mongod"), "/var/lib/mongodb/journal/WiredTigerLog.0000000012"),
+            (None, "/var/lib/cassandra/commitlog/CommitLog-7-1700.log"),
+            (Some("java"), "/kafka/topic-0/00000000000000000000.log"),
+            (Some("etcd"), "/var/lib/etcd/member/wal/0000000000000000-0000000000000000.wal"),
+        ] {
+            assert_eq!(role_of(process, path), Some(WriteAheadLog), "{path}");
+        }
+        assert_eq!(role_of(Some("rsyslogd"), "/var/log/messages"), Some(Log));
+        assert_eq!(role_of(None, "/var/log/nginx/access.log"), Some(Log));
+        assert_eq!(role_of(Some("perl"), "/home/app/000004.log"), None);
+    }
+
+    #[test]
+    fn a_log_has_the_name_that_its_program_gives_it() {
+        let phrase = |process| phrase(Some(process), None, WriteAheadLog);
+        assert_eq!(phrase("redis-server"), "append-only file");
+        assert_eq!(phrase("postgres"), "write-ahead log");
+        assert_eq!(phrase("cat"), "write-ahead log");
+    }
+
+    #[test]
+    fn a_star_stands_within_one_name() {
+        assert!(fits("/a/ib_logfile0", "/ib_logfile*"));
+        assert!(fits("/a/000004.log", "/0*.log"));
+        assert!(!fits("/a/0dir/x.log", "/0*.log"));
+        assert!(fits("/a/ba/bc", "a/b*c"), "one begins in the name of another");
+        assert!(fits("/a.db/b.db-wal", "*.db-wal") && !fits("/a.db-wal/b", "*.wal"));
+        assert!(fits("/é/éa.db", "é*.db") && !fits("/é", "é/*.db") && fits("/a", "*"));
+    }
+
+    #[test]
+    fn a_name_of_a_megabyte_is_looked_at_once() {
+        let name = "a".repeat(1 << 20);
+        assert!(all().all(|program| program.role(&name).is_none()));
+    }
+
+    #[test]
+    fn names_of_processes_fit_in_the_kernel_s_field() {
+        for program in all() {
+            for name in program.processes {
+                let seen = name.trim_end_matches('*');
+                assert!(seen.len() <= 15, "{name} of {} is never seen", program.name);
+            }
+            assert!(!program.advice.is_empty(), "{} has no advice", program.name);
+        }
+    }
+
+    /// Advice that trades durability for speed says what a crash loses.
+    #[test]
+    fn advice_that_loses_data_says_so() {
+        let risky = ["synchronous_commit", "trx_commit=2", "everysec", "synchronous=NORMAL"];
+        for program in all() {
+            for (_, advice) in program.advice {
+                let loses = risky.iter().any(|setting| advice.contains(setting));
+                assert!(!loses || advice.contains("crash"), "{}: {advice}", program.name);
+                assert!(!advice.contains("fsync=off") && !advice.contains("fsync off"));
+            }
+        }
+    }
+}

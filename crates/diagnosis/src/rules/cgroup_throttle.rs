@@ -1,0 +1,566 @@
+//! A cgroup's I/O limit delays bios before they become requests.
+
+use super::*;
+use facts::Waited;
+use iowhy_model::cgroup::{Cgroup, IoLimit};
+use iowhy_model::command::shell_word;
+
+/// Functions that queue a throttled bio.
+const DISPATCH: &[&str] = &["blk_throtl_dispatch_work_fn", "throtl_pd_offline"];
+/// Functions in which a thread waits off its cgroup's debt: io.latency of a neighbour, or io.cost
+/// (blkcg_schedule_throttle). A limit of io.max never makes a thread wait there.
+const OF_DEBT: &[&str] =
+    &["blkcg_maybe_throttle_current", "__blkcg_maybe_throttle_*", "blkcg_iolatency_throttle"];
+/// The one of them that only io.latency uses.
+const OF_LATENCY: &[&str] = &["blkcg_iolatency_throttle"];
+/// The least share of the requests' time, queued by the throttle worker, to blame the limit without
+/// waits (asynchronous programs). Chosen.
+const DISPATCHED: f64 = 0.3;
+/// From this share of a limit on, a device does as much as it allows, and beyond its inverse more:
+/// then the limit is another program's. Chosen: merged requests and the ends of the watch are in
+/// the rate.
+const REACHED: f64 = 0.85;
+/// The least share of its limit that a cgroup uses, for long waits to be for the limit. Chosen.
+const USED: f64 = 0.4;
+/// A wait for pages that is so many times longer than the 99th percentile of requests, from
+/// queueing to completion, is not for the device. Chosen.
+const TIMES_REQUEST: f64 = 10.0;
+/// The largest share of time with requests in flight of a device that could do more. Chosen.
+const IDLE: f64 = 0.5;
+
+rule!(
+    "cgroup-throttle",
+    "cgroup I/O throttling",
+    "A limit on a cgroup (io.max, or blkio.throttle.* of version 1) makes the kernel hold bios \
+     until the cgroup may submit more. They are not queued yet, so iostat, blktrace and the device \
+     show short requests and an idle disk, while the program waits many times longer. A kernel \
+     worker (blk_throtl_dispatch_work_fn) queues them later, which identifies the limit. \
+     io.latency throttles the neighbours of a cgroup that misses its target, and io.cost a cgroup \
+     in debt for swap or metadata: their threads wait in the kernel.",
+    "The same program waits without the worker, or waits as long after the limit was raised.",
+    place: Limit,
+    trial: "limits=none",
+    picture: Limit,
+);
+
+fn judge(facts: &Facts<'_>) -> Judged {
+    let waited = facts.waits_for(WaitClass::CgroupThrottle);
+    let dispatched = facts.path_share(DISPATCH);
+    let held_ns = waited.class_ns;
+    // A thread that syncs waits for pages whose bios are held, not in the limit itself.
+    let bound = bound(facts).filter(|bound| bound.waited.class_ns > held_ns);
+    if let Some(bound) = bound {
+        let sure = if held_ns > 0 { Confidence::Certain } else { Confidence::Likely };
+        return Ok(of_bound(facts, &bound).sure(sure).into());
+    }
+    if held_ns == 0 && dispatched < DISPATCHED {
+        if let Some(reached) = reached(facts) {
+            return Ok(reached.into());
+        }
+        if facts.need_waits().is_err() {
+            facts.need_stacks()?;
+        }
+        return Ok(RuleVerdict::Clear);
+    }
+    let mut subject = waited.subject();
+    let behind = behind_journal(facts, &subject);
+    let finding = if behind.time_ns > 0 {
+        let claims = Claims::of_class(&waited).and(&Claims::of_waits(&behind));
+        Finding::of_blocked(facts, held_ns + behind.time_ns, String::new()).claiming(claims)
+    } else if held_ns > 0 {
+        Finding::of_blocked(facts, held_ns, String::new())
+    } else {
+        // The worker's name does not say which process is throttled.
+        let held = |device: &&DeviceSummary| !facts.paths_on(&device.device, DISPATCH).is_empty();
+        subject.device = facts.devices().iter().find(held).map(|device| device.device.clone());
+        Finding::of_share(ImpactOf::DeviceTime, dispatched, 1.0, String::new())
+    };
+    let by = Throttle::new(facts);
+    let known = subject.device.as_deref().and_then(|device| only_limit(facts, device));
+    let pid = words::pid(&subject);
+    let mut finding = finding
+        .saying(by.sentence(&subject, known.as_ref()) + &of_behind(&behind))
+        .about(subject)
+        .sure(if held_ns > 0 { Confidence::Certain } else { Confidence::Likely })
+        .fix(by.fix(&pid, known.as_ref()))
+        .check(format!(
+            "without the limit the waits end and the device gets busier; if they stay, the limit \
+             is not the cause{}",
+            words::tried("limits=none"),
+        ));
+    // Either sign may be missing: programs that do not wait themselves, or no stack of the worker.
+    if held_ns > 0 {
+        finding = finding
+            .shown("throttled before the request was queued", held_ns as f64, "ns", "iowhy waits")
+            .also("longest wait", waited.longest_ns() as f64, "ns");
+    }
+    if dispatched > 0.0 {
+        finding = finding.shown(
+            "share of request time queued by the throttle worker",
+            dispatched * 100.0,
+            "%",
+            "iowhy stacks",
+        );
+    }
+    Ok(finding.into())
+}
+
+/// Returns the waits of others for the journal of a device, if a thread in the limit holds it up: a
+/// commit waits until all have ended that change the file system.
+fn behind_journal<'a>(facts: &Facts<'a>, limited: &Subject) -> Waited<'a> {
+    let rows = facts.chains();
+    let mut held = rows.filter(|row| {
+        row.class == WaitClass::CgroupThrottle.word()
+            && row.device == limited.device
+            && row.steps.iter().any(|step| step.process.starts_with("jbd2"))
+    });
+    if held.next().is_none() {
+        return Waited::default();
+    }
+    facts.waits(|group| {
+        let is_on = group.device.is_none() || group.device == limited.device;
+        is_on && super::journal_commit::OF_JOURNAL.contains(&group.class)
+    })
+}
+
+/// `; python3 (7) waits for the journal that it holds up, 2.0 s on average`.
+fn of_behind(behind: &Waited<'_>) -> String {
+    match behind.time_ns {
+        0 => String::new(),
+        _ => format!(
+            ", which holds up the file system's journal meanwhile: {} waits for it, {} on average",
+            words::who(&behind.subject()),
+            words::time(behind.mean_ns()),
+        ),
+    }
+}
+
+/// A limit that is known.
+struct KnownLimit {
+    /// The cgroup.
+    path: String,
+    /// `60 writes/s`.
+    limit: String,
+    /// The same as numbers.
+    io: IoLimit,
+    /// The command that removes it, below the cgroup's folder.
+    removal: String,
+}
+
+/// The only limit of a cgroup on a device; `None` if several have one, or none that is known.
+fn only_limit(facts: &Facts<'_>, device: &str) -> Option<KnownLimit> {
+    let device = facts.devices().iter().find(|it| it.device == device)?;
+    let number = (device.major, device.minor);
+    let cgroups = facts.summary().environment.cgroups.iter();
+    let mut limited = cgroups.filter_map(|cgroup| {
+        let io = cgroup.io_limits().remove(&number)?;
+        let (limit, removal) = (words::io_limit(&io), removal(cgroup, number));
+        Some(KnownLimit { path: cgroup.path.clone(), limit, io, removal })
+    });
+    limited.next().filter(|_| limited.next().is_none())
+}
+
+/// A cgroup that does as much on a device as its limit allows, and the waits of its programs.
+struct BoundCgroup<'a> {
+    device: &'a DeviceSummary,
+    known: KnownLimit,
+    waited: facts::Waited<'a>,
+    /// The use that it makes of its limit, as a share.
+    share: f64,
+    /// Whether its waits are much longer than requests take.
+    is_held: bool,
+}
+
+/// Returns the cgroup at its limit whose programs wait longest.
+fn bound<'a>(facts: &Facts<'a>) -> Option<BoundCgroup<'a>> {
+    let cgroups = &facts.summary().environment.cgroups;
+    let limits = cgroups.iter().flat_map(|cgroup| {
+        cgroup.io_limits().into_iter().map(move |(number, io)| (cgroup, number, io))
+    });
+    let bound = limits.filter_map(|(cgroup, number, io)| {
+        let device =
+            facts.devices().iter().find(|device| (device.major, device.minor) == number)?;
+        let rows = facts.summary().containers.rows.iter();
+        let own: Vec<_> = rows.filter(|row| is_within(&row.subject.cgroup, &cgroup.path)).collect();
+        let share = own.iter().map(|row| share_of(facts, &io, &row.usage)).fold(0.0, f64::max);
+        let waited = facts.waits(|group| {
+            let inside = group.cgroup.as_deref().is_some_and(|own| is_within(own, &cgroup.path));
+            inside && group.device.as_ref().is_none_or(|on| *on == device.device)
+        });
+        let (limit, removal) = (words::io_limit(&io), removal(cgroup, number));
+        let known = KnownLimit { path: cgroup.path.clone(), limit, io, removal };
+        let is_reached = (REACHED..=1.0 / REACHED).contains(&share) && waited.time_ns > 0;
+        let is_held = (own.is_empty() || share >= USED) && is_held_above(device, &waited);
+        (is_reached || is_held).then_some(BoundCgroup { device, known, waited, share, is_held })
+    });
+    bound.max_by_key(|bound| bound.waited.time_ns)
+}
+
+/// Whether threads wait for pages to be written for much longer than nearly all of the device's
+/// requests take, from queueing to completion: the kernel holds back what they wait for.
+fn is_held_above(device: &DeviceSummary, waited: &Waited<'_>) -> bool {
+    let pages = [WaitClass::Fsync, WaitClass::PageLock];
+    let of_pages = waited.groups.iter().filter(|group| pages.contains(&group.class));
+    let of_pages = Waited::from_groups(of_pages.copied().collect());
+    let request = facts::stage(device, Direction::Write, Interval::Q2c);
+    let request_ns = request.map_or(0.0, |stage| stage.p99_ns as f64);
+    let is_most = of_pages.class_ns.saturating_mul(2) > waited.time_ns;
+    request_ns > 0.0 && is_most && of_pages.mean_ns() >= TIMES_REQUEST * request_ns
+}
+
+/// Whether a cgroup is another one or below it.
+fn is_within(path: &str, above: &str) -> bool {
+    path.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Returns the largest share of one of the limits that this usage is.
+fn share_of(facts: &Facts<'_>, io: &IoLimit, usage: &iowhy_analysis::summary::Usage) -> f64 {
+    let per_s = |count: u64| count as f64 / facts.seconds();
+    let (reads, writes) = (&usage.directions[Direction::Read], &usage.directions[Direction::Write]);
+    let shares = [
+        (io.read_bytes, reads.bytes),
+        (io.write_bytes, writes.bytes),
+        (io.reads, reads.requests),
+        (io.writes, writes.requests),
+    ];
+    let known = shares.into_iter().filter_map(|(limit, used)| Some((limit?, used)));
+    known.map(|(limit, used)| per_s(used) / limit.max(1) as f64).fold(0.0, f64::max)
+}
+
+fn of_bound(facts: &Facts<'_>, bound: &BoundCgroup<'_>) -> Finding {
+    let name = &bound.device.device;
+    let subject = Subject { device: Some(name.clone()), ..bound.waited.subject() };
+    let call = bound.waited.groups.first().and_then(|group| facts.call_name(group.syscall));
+    let why = match bound.is_held {
+        true => "requests of the device are much faster".to_owned(),
+        false => format!("it does {} of what the limit allows", words::percent(bound.share)),
+    };
+    let sentence = format!(
+        "the I/O limit of cgroup {} ({}) on {name} throttles {}: it waits {} in {}, {} each, and \
+         {why}",
+        bound.known.path,
+        bound.known.limit,
+        words::who(&subject),
+        words::time(bound.waited.time_ns as f64),
+        call.unwrap_or("its I/O"),
+        words::time(bound.waited.mean_ns()),
+    );
+    let pid = words::pid(&subject);
+    // Time at the device is the device's: a limit acts before a request exists.
+    let finding = Finding::of_class(facts, &bound.waited, sentence).about(subject);
+    // Of a thinned watch its requests may be missing.
+    let finding = match bound.share > 0.0 {
+        true => finding.shown("what it does of its limit", bound.share * 100.0, "%", "iowhy proc"),
+        false => finding,
+    };
+    finding
+        .shown("blocked time", bound.waited.time_ns as f64, "ns", "iowhy waits")
+        .fix(Throttle::Limit.fix(&pid, Some(&bound.known)))
+        .check(format!(
+            "without the limit the waits end and the device gets busier{}",
+            words::tried("limits=none"),
+        ))
+}
+
+/// A finding about a device that does as much as the only limit on it allows, while it is mostly
+/// idle and threads wait: for dirty pages to be written, for a commit.
+fn reached(facts: &Facts<'_>) -> Option<Finding> {
+    let idle = facts
+        .devices()
+        .iter()
+        .filter(|device| device.util_share.is_some_and(|util_share| util_share < IDLE));
+    let mut bound = idle.filter_map(|device| {
+        let known = only_limit(facts, &device.device)?;
+        let of = |direction| &device.directions[direction];
+        let (reads, writes) = (of(Direction::Read), of(Direction::Write));
+        let limits = [
+            (known.io.read_bytes, reads.bytes_per_s),
+            (known.io.write_bytes, writes.bytes_per_s),
+            (known.io.reads, reads.requests_per_s),
+            (known.io.writes, writes.requests_per_s),
+        ];
+        let is_reached = |(limit, rate): &(Option<u64>, f64)| {
+            limit.is_some_and(|limit| {
+                let share = *rate / limit.max(1) as f64;
+                (REACHED..=1.0 / REACHED).contains(&share)
+            })
+        };
+        limits.iter().any(is_reached).then_some((device, known))
+    });
+    let (device, known) = bound.next()?;
+    let waited = facts.waits(|it| it.device.as_deref() == Some(device.device.as_str()));
+    let subject = Subject { device: Some(device.device.clone()), ..waited.subject() };
+    let sentence = format!(
+        "{} does as much as the I/O limit of cgroup {} allows ({}), and {} waits",
+        device.device,
+        known.path,
+        known.limit,
+        words::who(&subject),
+    );
+    let pid = words::pid(&subject);
+    (waited.class_ns > 0).then(|| {
+        Finding::of_class(facts, &waited, sentence)
+            .about(subject)
+            .sure(Confidence::Likely)
+            .shown("time with requests in flight", device.util_share.unwrap_or(0.0) * 100.0, "%", {
+                format!("iowhy stat -d {}", device.device)
+            })
+            .shown("blocked time", waited.class_ns as f64, "ns", "iowhy waits")
+            .fix(Throttle::Limit.fix(&pid, Some(&known)))
+            .check(format!(
+                "without the limit the waits end and the device gets busier{}",
+                words::tried("limits=none"),
+            ))
+    })
+}
+
+/// Version 1 has a file for each kind of limit, in which 0 means none.
+fn removal(cgroup: &Cgroup, (major, minor): (u32, u32)) -> String {
+    let number = format!("{major}:{minor}");
+    let is_set = |text: &str| {
+        let mut lines = text.split(';').filter_map(|line| line.trim().split_once(' '));
+        lines.any(|(device, limit)| device == number && limit != "0")
+    };
+    let mut files = cgroup.settings_start.iter();
+    match files.find(|(name, text)| name.starts_with("blkio.throttle.") && is_set(text)) {
+        Some((file, _)) => format!("echo \"{number} 0\" > {}", shell_word(file)),
+        None => format!("echo \"{number} rbps=max wbps=max riops=max wiops=max\" > io.max"),
+    }
+}
+
+/// The controller that throttles.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Throttle {
+    /// io.max, or version 1's blkio.throttle.
+    Limit,
+    /// io.latency.
+    Latency,
+    /// io.latency or io.cost: the kernel makes a thread wait for both in the same function.
+    Debt,
+}
+
+impl Throttle {
+    fn new(facts: &Facts<'_>) -> Throttle {
+        let of_class = |functions: &[&str]| {
+            let fits = |functions: &[&str], stack: &[String]| facts::has_function(stack, functions);
+            let known = facts.waits_with(|it| {
+                it.class == WaitClass::CgroupThrottle && fits(functions, &it.functions)
+            });
+            known.0
+        };
+        let (debt, latency) = (of_class(OF_DEBT), of_class(OF_LATENCY));
+        let all = facts.waits_for(WaitClass::CgroupThrottle).time_ns;
+        if debt == 0 || debt * 2 < all {
+            Throttle::Limit
+        } else if latency * 2 >= debt {
+            Throttle::Latency
+        } else {
+            Throttle::Debt
+        }
+    }
+
+    fn sentence(self, subject: &Subject, known: Option<&KnownLimit>) -> String {
+        let (who, on) = (words::who(subject), words::on(subject));
+        match (self, known) {
+            (Throttle::Limit, Some(KnownLimit { path, limit, .. })) => {
+                format!("the I/O limit of cgroup {path} ({limit}) throttles {who}{on}")
+            }
+            (Throttle::Limit, None) => {
+                format!("the I/O limit of its cgroup throttles {who}{on}")
+            }
+            (Throttle::Latency, _) => format!(
+                "io.latency throttles {who}{on}: a neighbour of its cgroup misses its target"
+            ),
+            (Throttle::Debt, _) => format!(
+                "{who}{on} is throttled for its cgroup's debt: io.latency of a neighbour, or \
+                 io.cost"
+            ),
+        }
+    }
+
+    fn fix(self, pid: &str, known: Option<&KnownLimit>) -> String {
+        match self {
+            Throttle::Limit => match known {
+                Some(KnownLimit { path, removal, .. }) => format!(
+                    "raise or remove the limit of cgroup {path}, unless it is meant to protect \
+                     others: `{removal}` in its folder. systemd (IOReadIOPSMax= and the like) or \
+                     the container's settings may set it again"
+                ),
+                None => format!(
+                    "raise or remove the limit of its cgroup (`cat /proc/{pid}/cgroup`) or of one \
+                     above it, unless it is meant to protect others: `echo \"MAJ:MIN rbps=max \
+                     wbps=max riops=max wiops=max\" > io.max` (version 1: blkio.throttle.*). \
+                     systemd (IOReadIOPSMax= and the like) or the container's settings may set it \
+                     again"
+                ),
+            },
+            Throttle::Latency | Throttle::Debt => format!(
+                "raise the target in io.latency of the neighbours of its cgroup (`cat \
+                 /proc/{pid}/cgroup`), or remove it; if `cat /sys/fs/cgroup/io.cost.qos` shows \
+                 enable=1, raise io.weight of its cgroup, or set a model that fits the device \
+                 (io.cost.model)"
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Finding, diagnose};
+    use iowhy_analysis::script::ScriptSummary;
+    use iowhy_model::WaitClass;
+    use iowhy_model::cgroup::Cgroup;
+    use iowhy_model::script::{MS, Script};
+
+    fn found(script: &Script) -> Finding {
+        let findings = diagnose(&script.summary()).findings;
+        findings.into_iter().find(|finding| finding.cause == "cgroup-throttle").unwrap()
+    }
+
+    /// The evidence labels.
+    fn rows(found: &Finding) -> Vec<&str> {
+        assert!(found.evidence.iter().all(|row| row.figure > 0.0), "{found:?}");
+        found.evidence.iter().map(|row| row.what.as_str()).collect()
+    }
+
+    #[test]
+    fn what_was_not_seen_has_no_row() {
+        let mut waits = Script::new(10);
+        waits.wait((7, "cat"), WaitClass::CgroupThrottle, 5000 * MS, 0, 0);
+        let rows_of_waits = ["throttled before the request was queued", "longest wait"];
+        assert_eq!(rows(&found(&waits)), rows_of_waits);
+        let mut worker = Script::new(10);
+        let read = worker.read("sda", 4096).by(9, "kworker/0:1").direct(1000, 1000, 5000 * MS);
+        read.stacks(&["blk_throtl_dispatch_work_fn", "process_one_work"], &[], 1).add();
+        let found = found(&worker);
+        assert_eq!(rows(&found), ["share of request time queued by the throttle worker"]);
+        // The throttled process is not the worker.
+        assert_eq!(found.sentence, "the I/O limit of its cgroup throttles a process on sda");
+    }
+
+    #[test]
+    fn a_limit_within_a_change_holds_up_the_journal_for_all() {
+        let throttled = |is_within: bool| {
+            let mut script = Script::new(10);
+            script.wait((7, "touch"), WaitClass::CgroupThrottle, 2000 * MS, 0, 0);
+            script.waited_on("sda", "/srv/ct/a", 257);
+            script.wait((8, "mail"), WaitClass::JournalCommit, 8000 * MS, 0, 0);
+            script.waited_on("sda", "/srv/mail/b", 74);
+            script.chain(&[(8, "mail"), (3, "jbd2"), (7, "touch")], 2000 * MS, 2000 * MS);
+            let jbd2 = script.names.intern(if is_within { "jbd2/sda-8" } else { "other" });
+            script.batch.wait_chains[1].process = Some(jbd2);
+            script.batch.wait_chains[2].class = Some(WaitClass::CgroupThrottle);
+            diagnose(&script.summary()).findings
+        };
+        let first = throttled(true).swap_remove(0);
+        assert_eq!(first.cause, "cgroup-throttle");
+        let said = "holds up the file system's journal meanwhile: mail (8) waits for it, 8.00 s";
+        assert!(first.sentence.contains(said), "{}", first.sentence);
+        assert!(first.symptoms.contains(&"journal-commit"), "{first:?}");
+        assert_eq!(throttled(false)[0].cause, "journal-commit");
+    }
+
+    #[test]
+    fn the_only_limit_of_a_device_is_named() {
+        let limited = |path: &str| Cgroup {
+            path: path.to_owned(),
+            settings_start: [("io.max".to_owned(), "8:0 rbps=max wiops=60".to_owned())].into(),
+            ..Cgroup::default()
+        };
+        let mut script = Script::new(10);
+        script.read("sda", 4096).by(7, "cat").direct(1000, 1000, MS).add();
+        script.wait((7, "cat"), WaitClass::CgroupThrottle, 5000 * MS, 0, 0);
+        script.batch.waits[0].device = Some(script.names.intern("sda"));
+        let disk = script.device("sda", &[]);
+        (disk.major, disk.minor) = (8, 0);
+        script.environment.cgroups.push(limited("/web"));
+        let one = found(&script);
+        let expected = "the I/O limit of cgroup /web (60 writes/s) throttles cat (7) on sda";
+        assert_eq!(one.sentence, expected);
+        assert!(one.fix.contains("limit of cgroup /web, unless"), "{}", one.fix);
+        assert!(one.fix.contains("`echo \"8:0 rbps=max wbps=max"), "{}", one.fix);
+        let legacy = ("blkio.throttle.write_iops_device".to_owned(), "8:0 60".to_owned());
+        script.environment.cgroups[0].settings_start = [legacy].into();
+        let removal = "`echo \"8:0 0\" > blkio.throttle.write_iops_device`";
+        assert!(found(&script).fix.contains(removal), "{}", found(&script).fix);
+        let forged = ("blkio.throttle.a; id".to_owned(), "8:0 60".to_owned());
+        script.environment.cgroups[0].settings_start.extend([forged]);
+        let removal = "`echo \"8:0 0\" > 'blkio.throttle.a; id'`";
+        assert!(found(&script).fix.contains(removal), "{}", found(&script).fix);
+        script.environment.cgroups.push(limited("/batch"));
+        let several = found(&script);
+        assert_eq!(several.sentence, "the I/O limit of its cgroup throttles cat (7) on sda");
+    }
+
+    #[test]
+    fn an_idle_device_that_does_what_its_limit_allows_is_throttled() {
+        let judged = |wiops: &str| {
+            let mut script = Script::new(10);
+            for index in 0..590_i64 {
+                let write = script.write("sda", 4096).by(7, "db").at(index * 16 * MS as i64);
+                write.direct(1000, 1000, 100_000).add();
+            }
+            script.wait((7, "db"), WaitClass::DirtyThrottle, 5000 * MS, 0, 0);
+            script.batch.waits[0].device = Some(script.names.intern("sda"));
+            let disk = script.device("sda", &[]);
+            (disk.major, disk.minor) = (8, 0);
+            let limit = ("io.max".to_owned(), format!("8:0 wiops={wiops}"));
+            let cgroup = Cgroup { path: "/web".to_owned(), ..Cgroup::default() };
+            script.environment.cgroups.push(Cgroup { settings_start: [limit].into(), ..cgroup });
+            let findings = diagnose(&script.summary()).findings;
+            findings.into_iter().find(|finding| finding.cause == "cgroup-throttle")
+        };
+        let limited = judged("60").unwrap();
+        let expected = "sda does as much as the I/O limit of cgroup /web allows (60 writes/s)";
+        assert!(limited.sentence.starts_with(expected), "{}", limited.sentence);
+        assert_eq!(judged("600"), None);
+        assert_eq!(judged("30"), None, "others do more than the cgroup may");
+    }
+
+    #[test]
+    fn waits_for_pages_that_are_far_longer_than_requests_are_held_back() {
+        let judged = |own: &str, device_ms: u64| {
+            let mut script = Script::new(10);
+            for index in 0..200_i64 {
+                let write = script.write("sda", 4096).by(8, "ledger").at(index * 50 * MS as i64);
+                write.direct(1000, 1000, device_ms * MS).add();
+            }
+            for _ in 0..4 {
+                script.wait((7, "export"), WaitClass::Fsync, 2000 * MS, 0, 0);
+                let cgroup = script.names.intern(own);
+                script.batch.waits.last_mut().unwrap().cgroup = Some(cgroup);
+            }
+            let disk = script.device("sda", &[]);
+            (disk.major, disk.minor) = (8, 0);
+            let limit = ("io.max".to_owned(), "8:0 wbps=2097152".to_owned());
+            let cgroup = Cgroup { path: "/job".to_owned(), ..Cgroup::default() };
+            script.environment.cgroups.push(Cgroup { settings_start: [limit].into(), ..cgroup });
+            let findings = diagnose(&script.summary()).findings;
+            findings.into_iter().find(|finding| finding.cause == "cgroup-throttle")
+        };
+        let held = judged("/job/export", 1).unwrap();
+        let said = "the I/O limit of cgroup /job (write 2.00 MiB/s) on sda throttles export (7)";
+        assert!(held.sentence.starts_with(said), "{}", held.sentence);
+        assert!(held.sentence.ends_with("requests of the device are much faster"), "{held:?}");
+        assert_eq!(rows(&held), ["blocked time"]);
+        assert_eq!(judged("/other", 1), None);
+        assert_eq!(judged("/job/export", 400), None, "the device is as slow");
+    }
+
+    #[test]
+    fn what_is_owed_is_no_limit_of_io_max() {
+        let text = |function: Option<&str>| {
+            let mut script = Script::new(10);
+            script.wait((7, "cat"), WaitClass::CgroupThrottle, 5000 * MS, 0, 0);
+            script.stacked(function.as_slice());
+            found(&script)
+        };
+        assert!(text(None).fix.contains("io.max"));
+        assert!(text(Some("blk_throtl_bio")).sentence.starts_with("the I/O limit of its cgroup"));
+        let debt = text(Some("__blkcg_maybe_throttle_blkg"));
+        assert!(debt.sentence.contains("io.latency of a neighbour, or io.cost"), "{debt:?}");
+        assert!(!debt.fix.contains("io.max") && debt.fix.contains("io.cost.qos"));
+        let latency = text(Some("blkcg_iolatency_throttle"));
+        assert!(latency.sentence.starts_with("io.latency throttles cat (7)"), "{latency:?}");
+    }
+}

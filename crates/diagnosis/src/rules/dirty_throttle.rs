@@ -1,0 +1,405 @@
+//! Writers are throttled because too many pages are dirty.
+
+use super::super::bottleneck::{bound, kind::BottleneckKind};
+use super::super::programs;
+use super::*;
+use facts::BULK_PER_S;
+use facts::Waited;
+use iowhy_analysis::summary::{ProcessRow, UsedRow};
+use iowhy_model::Metric;
+
+/// A dirty limit is too low if it holds less than this many seconds of the device's writes: the
+/// flusher wakes up every 5 s (vm.dirty_writeback_centisecs).
+const ENOUGH_S: f64 = 5.0;
+/// The least mean number of other waiting threads. As for a warning.
+const OTHERS: f64 = super::super::facts::WARNING_THREADS;
+
+/// The largest share of what may be dirty that is far from a limit. Chosen.
+const FAR: f64 = 0.5;
+/// A process writes by far more than another from this ratio on. Chosen.
+const BY_FAR: u64 = 4;
+/// A rate of calls that were counted for a shorter time says nothing. Chosen.
+const LEAST_COUNTED_S: f64 = 0.5;
+
+/// The advice where a device takes little of large requests.
+const SLOW_FIX: &str = "a sound disk takes ten times as much of such writes: look for a disk that \
+                        fails (`smartctl -a`), cheap or full flash, a shingled disk, a slow port, \
+                        or a limit of the volume; copy less to it, or to another one";
+
+rule!(
+    "dirty-throttle",
+    "dirty page throttling",
+    "A buffered write only changes memory, until the dirty pages (changed, not yet on disk) reach \
+     the limit (vm.dirty_ratio, vm.dirty_bytes, or the cgroup's share). Then balance_dirty_pages \
+     puts every writer to sleep until the device catches up, in proportion to how much it writes. \
+     Programs that write little to the same device or in the same cgroup sleep, too.",
+    "The writers wait in fsync instead: then they wait for the device on purpose.",
+    place: Throttle,
+    needs: [Waits],
+    trial: "vm.dirty_ratio=40",
+    picture: Bytes,
+);
+
+fn judge(facts: &Facts<'_>) -> Judged {
+    facts.need_waits()?;
+    let waited = facts.waits_for(WaitClass::DirtyThrottle);
+    clear_if(waited.class_ns == 0)?;
+    let subject = waited.subject();
+    let own = own_limit(facts, &subject);
+    let slow = facts.device_of(&subject).and_then(|device| facts.slow_bulk(device));
+    let mut sentence = match (&own, heavy(facts, &subject)) {
+        (Some(own), _) => own.sentence(&subject),
+        (None, Some(heavy)) => format!(
+            "{} writes faster than the device: the dirty page limit puts {} to sleep, too",
+            words::who(&heavy),
+            words::who(&subject),
+        ),
+        (None, None) => format!(
+            "{} writes faster than the device: the dirty page limit puts it to sleep",
+            words::who(&subject),
+        ),
+    };
+    let writing = facts.writing(&subject);
+    if let Some(slow) = &slow {
+        sentence += &slow.words(&subject);
+    } else if let Some(writing) = &writing {
+        sentence += &writing.words();
+    }
+    let is_waste = writing.as_ref().is_some_and(|writing| writing.is_waste(&subject));
+    let less = writing.map_or_else(String::new, |writing| format!("{}; else ", writing.fix()));
+    let hurts = own.is_some() || hurts(facts, &waited);
+    // A bulk writer is as fast as its device: those that write little lose by it.
+    let little = Waited::from_groups(
+        waited.groups.iter().copied().filter(|group| is_hurt(facts, group)).collect(),
+    );
+    let victims = if little.time_ns > 0 { &little } else { &waited };
+    Ok(Finding::of_class(facts, &waited, sentence)
+        .claiming(Claims::of_class(victims))
+        .about(subject)
+        .sure(Confidence::Certain)
+        // Throttling a pure bulk writer to the speed of its device is as intended.
+        .at_most(match (hurts, slow) {
+            (true, _) => Severity::Critical,
+            (false, Some(_)) => Severity::Warning,
+            // Nor is it if there was no need to write so much.
+            (false, None) if is_waste => Severity::Warning,
+            (false, None) => Severity::Info,
+        })
+        .shown("time throttled for dirty pages", waited.class_ns as f64, "ns", "iowhy waits")
+        .also("longest wait", waited.longest_ns() as f64, "ns")
+        .shown("throttled sleeps", waited.waits as f64 / facts.seconds(), "1/s", "iowhy cache")
+        .fix(match (own, slow) {
+            (Some(own), _) => own.fix(),
+            (None, Some(_)) => format!("{SLOW_FIX}; else {less}{}", general_fix(facts, &waited)),
+            (None, None) => less + &general_fix(facts, &waited),
+        })
+        .check(
+            "`iowhy cache 1`: dirty pages stay near the limit meanwhile; if they are far below it, \
+             it is the limit of its cgroup (file_dirty in memory.stat) or something else",
+        )
+        .into())
+}
+
+/// A limit below the machine's, which is far away.
+struct OwnLimit {
+    /// Pages that were dirty or being written, at most, bytes.
+    dirty: f64,
+    /// Dirty pages from which the machine's limit would hold writers, bytes.
+    free: f64,
+    device: String,
+    /// Whether the device has one; else it is the cgroup's.
+    is_of_device: bool,
+}
+
+/// Returns the limit that holds a writer although few pages are dirty and the device has time.
+fn own_limit(facts: &Facts<'_>, subject: &Subject) -> Option<OwnLimit> {
+    let samples = &facts.summary().samples;
+    let most = |metric| samples.system(metric).and_then(|series| series.max);
+    let last = |metric| samples.system(metric).map(|series| series.last);
+    let dirty = most(Metric::Dirty)? + most(Metric::Writeback).unwrap_or(0.0);
+    // Below the mean of both the kernel lets everybody write (dirty_freerun_ceiling).
+    let free = last(Metric::DirtyThreshold)?.midpoint(last(Metric::DirtyBackgroundThreshold)?);
+    let device = facts.device_of(subject)?;
+    let is_strict = facts.latest_number(device, "bdi/strict_limit") == Some(1.0);
+    let is_less = facts.latest_number(device, "bdi/max_ratio").is_some_and(|share| share < 100.0);
+    (dirty < FAR * free && !bound::is_saturated(device)).then(|| OwnLimit {
+        dirty,
+        free,
+        device: device.device.clone(),
+        is_of_device: is_strict || is_less,
+    })
+}
+
+impl OwnLimit {
+    fn sentence(&self, subject: &Subject) -> String {
+        let whose = match self.is_of_device {
+            true => format!("{} has a limit of its own (bdi)", self.device),
+            false => format!("a limit of {} (bdi) or of its cgroup does", self.device),
+        };
+        format!(
+            "{} waits for dirty pages of {} to be written, although the machine's limit does not \
+             hold it ({} of {} are dirty): {whose}",
+            words::who(subject),
+            self.device,
+            words::bytes(self.dirty),
+            words::bytes(self.free),
+        )
+    }
+
+    fn fix(&self) -> String {
+        let folder = format!("/sys/block/{}/bdi", self.device);
+        let device = format!(
+            "if nothing needs the device's limit: `echo 0 > {folder}/strict_limit` and `echo 100 > \
+             {folder}/max_ratio` (a udev rule or a tuning script may set them again)"
+        );
+        match self.is_of_device {
+            true => device,
+            false => format!("give the cgroup more memory (version 2: memory.max); {device}"),
+        }
+    }
+}
+
+fn general_fix(facts: &Facts<'_>, waited: &Waited<'_>) -> String {
+    let settings = &facts.summary().environment.settings_start;
+    let setting = |name: &str| settings.get(name).map_or("?", String::as_str).to_owned();
+    let own = own_advice(waited).map_or_else(String::new, |own| format!("{own}; else "));
+    format!(
+        "{own}write less or more slowly; give the cgroup more memory (version 2); raise the limits \
+         only if the device is fast enough, since syncs then wait for more data: `sysctl \
+         vm.dirty_bytes=N`, which affects the entire machine (now vm.dirty_ratio {}, \
+         vm.dirty_bytes {}; the one that is 0 is not used)",
+        setting("vm/dirty_ratio"),
+        setting("vm/dirty_bytes"),
+    )
+}
+
+/// Returns the advice of the program that waits longest for the kind of file that it writes: a
+/// sort's temporary files are another matter than a checkpoint.
+fn own_advice(waited: &Waited<'_>) -> Option<&'static str> {
+    let subject = waited.subject();
+    let (process, file) = (subject.process.as_deref(), subject.file.as_deref());
+    let role = file.and_then(|file| programs::role_of(process, file));
+    let topic = BottleneckKind::Write.topic(role);
+    let known = programs::of(process, file).and_then(|program| program.advice(topic));
+    known.or_else(|| programs::advice_on_bulk(process?))
+}
+
+/// Returns the process whose data most of the device's writes are, if it is by far another one than
+/// the one that waits longest.
+fn heavy(facts: &Facts<'_>, waiting: &Subject) -> Option<Subject> {
+    let device = facts.device_of(waiting)?;
+    let written = |row: &&UsedRow<ProcessRow>| row.usage.directions[Direction::Write].bytes;
+    let most = device.processes.iter().max_by_key(written)?;
+    let own = device.processes.iter().find(|row| row.subject.pid == waiting.pid);
+    let is_other = most.subject.pid.is_some() && most.subject.pid != waiting.pid;
+    let is_far = written(&most) >= BY_FAR * own.as_ref().map_or(0, written).max(1);
+    let name = most.subject.process.as_str();
+    let is_program = !name.is_empty() && !name.starts_with("kworker");
+    (is_other && is_far && is_program).then(|| facts::subject_of(&device.device, Some(most)))
+}
+
+/// Whether the throttling hurts more than a bulk writer: a program that writes little sleeps, or
+/// one whose latency matters; others wait; or the limit is too low for the device.
+fn hurts(facts: &Facts<'_>, waited: &Waited<'_>) -> bool {
+    let is_slept = |pid: u32| waited.groups.iter().any(|group| group.pid == pid);
+    let device = waited.subject().device;
+    let others = facts.waits(|it| {
+        let near = it.device.is_none() || device.is_none() || it.device == device;
+        // Who waits for a lock that the writer holds has a finding of its own.
+        !is_slept(it.pid) && near && it.class != WaitClass::FsLock
+    });
+    others.time_ns as f64 >= OTHERS * facts.duration_ns() as f64
+        || waited.groups.iter().any(|group| is_hurt(facts, group))
+        || is_low(facts, device.as_deref())
+}
+
+/// Whether a throttled process is one whose latency matters, or writes little.
+fn is_hurt(facts: &Facts<'_>, group: &WaitGroup) -> bool {
+    programs::of(Some(&group.process), group.file.as_deref()).is_some()
+        || !is_bulk(facts, group.pid)
+}
+
+/// Whether a process writes in bulk: by its calls, or by its pages that reached a device, since a
+/// call of seconds is counted when it ends, and calls are not counted all the time.
+fn is_bulk(facts: &Facts<'_>, pid: u32) -> bool {
+    let summary = facts.summary();
+    let rows = summary.activity.iter().flat_map(|it| &it.rows).filter(|row| row.pid == pid);
+    let called: u64 = rows.map(|row| row.counts.write_bytes).fold(0, u64::saturating_add);
+    let counted_s = facts.seconds() * summary.environment.calls_share();
+    let own = summary.processes.rows.iter().find(|row| row.subject.pid == Some(pid));
+    let written = own.map_or(0, |row| row.usage.directions[Direction::Write].bytes);
+    let is_much = |bytes: u64, seconds: f64| bytes as f64 >= BULK_PER_S * seconds;
+    counted_s >= LEAST_COUNTED_S && is_much(called, counted_s) || is_much(written, facts.seconds())
+}
+
+/// Whether vm.dirty_bytes is set to what the device writes within seconds.
+fn is_low(facts: &Facts<'_>, device: Option<&str>) -> bool {
+    let settings = &facts.summary().environment.settings_start;
+    let limit =
+        settings.get("vm/dirty_bytes").and_then(|setting| setting.trim().parse::<f64>().ok());
+    let on = facts.devices().iter().find(|it| Some(it.device.as_str()) == device);
+    let written = on.map_or(0.0, |it| facts::of(it, Direction::Write).bytes_per_s);
+    limit.is_some_and(|limit| limit > 0.0 && limit < ENOUGH_S * written)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Severity, diagnose};
+    use iowhy_analysis::script::ScriptSummary;
+    use iowhy_model::environment::Thinning;
+    use iowhy_model::file::Counts;
+    use iowhy_model::script::{MS, Script};
+    use iowhy_model::{FileActivity, Metric, Origin, WaitClass};
+
+    /// A program that writes this many bytes in ten seconds and is throttled for nine of them,
+    /// while another waits for `other_ms`; with a limit of dirty bytes.
+    fn severity(name: &str, bytes: u64, other_ms: u64, limit: &str) -> Severity {
+        judged(name, bytes, other_ms, limit, None)
+    }
+
+    /// The same; calls were counted for `counted_ms`, if that is not all the time.
+    fn judged(
+        name: &str,
+        bytes: u64,
+        other_ms: u64,
+        limit: &str,
+        counted_ms: Option<u64>,
+    ) -> Severity {
+        let mut script = Script::new(10);
+        script.environment.thinning.extend(counted_ms.map(|counted_ms| Thinning {
+            from_ns: script.environment.start_ns + counted_ms * MS,
+            requests_one_in: 1,
+            waits_one_in: 1,
+            ..Thinning::default()
+        }));
+        let limit = ("vm/dirty_bytes".to_owned(), limit.to_owned());
+        *script.environment.settings_start = [limit].into();
+        for index in 0..300 {
+            let write = script.write("sda", 1 << 20).by(9, "kworker").at((index * 33 * MS) as i64);
+            write.origin(Origin::Writeback).direct(500, 500, 30 * MS).add();
+        }
+        let counts = Counts { writes: 100, write_bytes: bytes, ..Counts::default() };
+        let (file, own) = (script.names.intern("/data/copy"), script.names.intern(name));
+        let row =
+            FileActivity { file: Some(file), files: Some(1), ..FileActivity::of(1, 7, &counts) };
+        script.batch.files.push(FileActivity { process: Some(own), ..row });
+        script.wait((7, name), WaitClass::DirtyThrottle, 9000 * MS, 0, 0);
+        script.wait((8, "db"), WaitClass::PageRead, other_ms * MS, other_ms * MS, 0);
+        for wait in &mut script.batch.waits {
+            wait.device = Some(script.batch.requests[0].device);
+        }
+        let findings = diagnose(&script.summary()).findings;
+        findings.into_iter().find(|finding| finding.cause == "dirty-throttle").unwrap().severity
+    }
+
+    #[test]
+    fn a_copy_is_throttled_as_it_should_be() {
+        assert_eq!(severity("cp", 300 << 20, 0, "0"), Severity::Info);
+        assert_eq!(
+            severity("cp", 300 << 20, 400, "0"),
+            Severity::Info,
+            "hardly any other process waits"
+        );
+    }
+
+    #[test]
+    fn a_copy_to_a_disk_that_takes_little_is_slow() {
+        let found = |apart_ms: u64| {
+            let mut script = Script::new(10);
+            for index in 0..10_000 / apart_ms {
+                let write = script.write("sda", 1 << 20).by(9, "kworker");
+                let write = write.at((index * apart_ms * MS) as i64).origin(Origin::Writeback);
+                write.direct(500, 500, 3 * apart_ms * MS).add();
+            }
+            script.wait((7, "cp"), WaitClass::DirtyThrottle, 9000 * MS, 0, 0);
+            script.waited_on("sda", "/data/copy", 1);
+            let counts = Counts { writes: 100, write_bytes: 60 << 20, ..Counts::default() };
+            script.did((7, "cp"), "/data/copy", counts);
+            let findings = diagnose(&script.summary()).findings;
+            findings.into_iter().find(|finding| finding.cause == "dirty-throttle").unwrap()
+        };
+        let slow = found(200);
+        assert_eq!(slow.severity, Severity::Warning);
+        let said = "; sda takes only 5.00 MiB a second, in requests of 1.00 MiB";
+        assert!(slow.sentence.ends_with(said), "{}", slow.sentence);
+        assert!(slow.fix.starts_with("a sound disk takes ten times as much"), "{}", slow.fix);
+        assert_eq!(found(20).severity, Severity::Info);
+    }
+
+    #[test]
+    fn calls_that_were_counted_for_a_second_are_a_tenth() {
+        assert_eq!(judged("cp", 30 << 20, 0, "0", Some(1000)), Severity::Info);
+        assert_eq!(judged("cp", 3 << 20, 0, "0", Some(1000)), Severity::Critical);
+        assert_eq!(judged("cp", 30 << 20, 0, "0", None), Severity::Critical);
+    }
+
+    #[test]
+    fn who_writes_little_or_makes_others_wait_is_hurt() {
+        // A plain write of 512 bytes that takes 12.7 ms.
+        assert_eq!(severity("dd", 403_000, 0, "0"), Severity::Critical);
+        assert_eq!(severity("cp", 300 << 20, 4000, "0"), Severity::Critical);
+        assert_eq!(severity("postgres", 300 << 20, 0, "0"), Severity::Critical);
+    }
+
+    #[test]
+    fn who_fills_the_device_is_named_before_who_sleeps() {
+        let sentence = |writer: &str| {
+            let mut script = Script::new(10);
+            for index in 0..300 {
+                let at = (index * 33 * MS) as i64;
+                let write = script.write("sda", 1 << 20).by(9, writer).at(at);
+                write.origin(Origin::Writeback).direct(500, 500, 30 * MS).add();
+            }
+            script.wait((7, "web"), WaitClass::DirtyThrottle, 9000 * MS, 0, 0);
+            script.batch.waits[0].device = Some(script.batch.requests[0].device);
+            let findings = diagnose(&script.summary()).findings;
+            findings.into_iter().find(|finding| finding.cause == "dirty-throttle").unwrap().sentence
+        };
+        let named = sentence("cp");
+        assert!(named.starts_with("cp (9) writes faster than the device"), "{named}");
+        assert!(named.ends_with("puts web (7) to sleep, too"), "{named}");
+        // The kernel's own thread writes for others.
+        assert!(sentence("kworker/u8:1").starts_with("web (7) writes"));
+    }
+
+    #[test]
+    fn a_limit_that_is_too_low_hurts() {
+        assert_eq!(severity("cp", 300 << 20, 0, "16777216"), Severity::Critical);
+        assert_eq!(severity("cp", 300 << 20, 0, "1073741824"), Severity::Info);
+    }
+
+    #[test]
+    fn a_limit_of_the_devices_own_hurts() {
+        let found = |dirty: f64, strict: &str, busy_ms: u64| {
+            let mut script = Script::new(10);
+            script.device("sda", &[("bdi/strict_limit", strict), ("bdi/max_ratio", "100")]);
+            for index in 0..300 {
+                let at = (index * 33 * MS) as i64;
+                let write = script.write("sda", 1 << 20).by(9, "kworker").at(at);
+                let write = write.origin(Origin::Writeback);
+                write.direct(500, 500, busy_ms * MS).add();
+            }
+            for at in [0, 9000 * MS] {
+                script.sample(at, Metric::Dirty, "", dirty);
+                script.sample(at, Metric::DirtyThreshold, "", 4e9);
+                script.sample(at, Metric::DirtyBackgroundThreshold, "", 2e9);
+            }
+            script.wait((7, "cp"), WaitClass::DirtyThrottle, 9000 * MS, 0, 0);
+            script.waited_on("sda", "/data/copy", 1);
+            let counts = Counts { writes: 100, write_bytes: 300 << 20, ..Counts::default() };
+            script.did((7, "cp"), "/data/copy", counts);
+            let findings = diagnose(&script.summary()).findings;
+            findings.into_iter().find(|finding| finding.cause == "dirty-throttle").unwrap()
+        };
+        let strict = found(3e8, "1", 20);
+        assert_eq!(strict.severity, Severity::Critical);
+        assert!(strict.sentence.ends_with("sda has a limit of its own (bdi)"), "{strict:?}");
+        assert!(strict.fix.contains("echo 0 > /sys/block/sda/bdi/strict_limit"), "{strict:?}");
+        assert!(
+            found(3e8, "0", 20).sentence.ends_with("a limit of sda (bdi) or of its cgroup does")
+        );
+        // At the machine's limit, or at the speed of the device.
+        assert_eq!(found(2.9e9, "0", 20).severity, Severity::Info);
+        assert_eq!(found(3e8, "0", 60).severity, Severity::Info);
+    }
+}

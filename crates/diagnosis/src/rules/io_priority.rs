@@ -1,0 +1,164 @@
+//! The I/O scheduler serves a program only when others leave the device idle.
+
+use super::*;
+use crate::bottleneck::bound::SLOW_NS;
+use crate::facts::thresholds::WARNING_SHARE;
+use facts::Waited;
+
+/// The least share of a program's waits in the scheduler's queue for one that is put off, and the
+/// largest of those that are served. Chosen: programs of one class wait there about as long.
+const PUT_OFF: f64 = 0.5;
+const SERVED: f64 = 0.2;
+
+rule!(
+    "io-priority",
+    "low I/O priority",
+    "The I/O schedulers bfq and mq-deadline order requests by the priority of their thread \
+     (ionice) and by the weight of its cgroup. In the idle class, or with a small weight, requests \
+     stay in the scheduler's queue as long as others keep the device busy, although the device \
+     takes each of them within milliseconds.",
+    "All programs wait in the queue alike: then the device is full (scheduler-overhead).",
+    place: Setting,
+    needs: [Waits, Settings, Queueing],
+    trial: "scheduler=none",
+);
+
+/// The waits of a device's programs for requests, by what they wait for most.
+struct Unequal<'a> {
+    device: &'a DeviceSummary,
+    scheduler: &'a str,
+    put_off: Waited<'a>,
+    served: Waited<'a>,
+}
+
+fn judge(facts: &Facts<'_>) -> Judged {
+    facts.need_waits()?;
+    let found = facts.devices().iter().filter_map(|device| unequal(facts, device));
+    let findings: Vec<Finding> = found.map(|it| finding(facts, &it)).collect();
+    Ok(findings.into())
+}
+
+/// Returns the programs that a device's scheduler puts off, and those that it serves meanwhile.
+fn unequal<'a>(facts: &Facts<'a>, device: &'a DeviceSummary) -> Option<Unequal<'a>> {
+    let scheduler = facts.setting(device, "queue/scheduler")?;
+    let scheduler = scheduler.split_once('[')?.1.split_once(']')?.0;
+    if scheduler == "none" {
+        return None;
+    }
+    let on = |group: &WaitGroup| group.device.as_ref() == Some(&device.device);
+    let is_put_off =
+        |group: &WaitGroup| on(group) && queued_ns(group) >= PUT_OFF * group.time_ns as f64;
+    let is_served =
+        |group: &WaitGroup| on(group) && queued_ns(group) <= SERVED * group.time_ns as f64;
+    let put_off = facts.waits(is_put_off);
+    let process = put_off.groups.first()?.process.clone();
+    let put_off = facts.waits(|group| is_put_off(group) && group.process == process);
+    let served = facts.waits(|group| is_served(group) && group.process != process);
+    let least_ns = WARNING_SHARE * facts.duration_ns() as f64;
+    let is_much = |waited: &Waited<'_>| waited.time_ns as f64 >= least_ns;
+    let is_slow = put_off.mean_ns() >= SLOW_NS && put_off.mean_ns() >= 2.0 * served.mean_ns();
+    (is_much(&put_off) && is_much(&served) && is_slow).then_some(Unequal {
+        device,
+        scheduler,
+        put_off,
+        served,
+    })
+}
+
+/// Returns the time of waits in the block layer's queue, nanoseconds.
+fn queued_ns(group: &WaitGroup) -> f64 {
+    let of_class = if group.class == WaitClass::Queue { group.class_ns() } else { 0 };
+    (group.queue_ns + of_class) as f64
+}
+
+fn finding(facts: &Facts<'_>, found: &Unequal<'_>) -> Finding {
+    let (name, scheduler) = (&found.device.device, found.scheduler);
+    let subject = Subject { device: Some(name.clone()), ..found.put_off.subject() };
+    let share = |waited: &Waited<'_>| {
+        let queued: f64 = waited.groups.iter().map(|group| queued_ns(group)).sum();
+        queued / waited.time_ns.max(1) as f64
+    };
+    let sentence = format!(
+        "{scheduler} puts off the requests of {}: they wait {} each, {} of it in its queue for \
+         {name}, while those of {} go to the device at once, as with the idle I/O class or \
+         a small weight",
+        words::who(&subject),
+        words::time(found.put_off.mean_ns()),
+        words::percent(share(&found.put_off)),
+        words::who(&found.served.subject()),
+    );
+    let pid = words::pid(&subject);
+    let flags = words::flags(&subject);
+    Finding::of_waits(facts, &found.put_off, sentence)
+        .claiming(Claims::of_requests(&found.put_off))
+        .about(subject)
+        .sure(Confidence::Likely)
+        .shown(
+            "share of its waits in the scheduler's queue",
+            share(&found.put_off) * 100.0,
+            "%",
+            format!("iowhy waits{flags}"),
+        )
+        .shown(
+            "the same of programs that are served",
+            share(&found.served) * 100.0,
+            "%",
+            format!("iowhy waits -d {name}"),
+        )
+        .fix(format!(
+            "see its class with `ionice -p {pid}`: idle is served only while nobody else uses the \
+             device; give it best-effort (`ionice -c 2 -n 4 -p {pid}`; systemd: \
+             IOSchedulingClass=), or put the others into the idle class; else raise io.weight or \
+             io.bfq.weight of its cgroup"
+        ))
+        .check(format!(
+            "`ionice -p {pid}` and the weights of the cgroups: if they are those of the others, \
+             the scheduler has another reason; with `none` as scheduler all wait alike"
+        ))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Finding, Severity, diagnose};
+    use iowhy_analysis::script::ScriptSummary;
+    use iowhy_model::WaitClass;
+    use iowhy_model::environment::Device;
+    use iowhy_model::script::{MS, Script};
+
+    /// A service waits `queued` of 200 ms in the queue for each read, beside a copy.
+    fn found(scheduler: &str, queued: u64) -> Option<Finding> {
+        let mut script = Script::new(10);
+        script.environment.devices.push(Device {
+            name: "sda".to_owned(),
+            settings_start: [("queue/scheduler".to_owned(), scheduler.to_owned())].into(),
+            ..Device::default()
+        });
+        for index in 0..40_u64 {
+            let read = script.read("sda", 131_072).by(8, "tar").at((index * 200 * MS) as i64);
+            read.sector(index * 256).direct(0, 0, 9 * MS).add();
+            script.wait((7, "web"), WaitClass::PageRead, 200 * MS, (200 - queued) * MS, 0);
+            script.waited_on("sda", "/srv/data", 17);
+            script.batch.waits.last_mut().unwrap().queue_ns = queued * MS;
+            script.wait((8, "tar"), WaitClass::PageRead, 100 * MS, 95 * MS, 0);
+            script.waited_on("sda", "/srv/archive", 0);
+        }
+        diagnose(&script.summary())
+            .findings
+            .into_iter()
+            .find(|finding| finding.cause == "io-priority")
+    }
+
+    #[test]
+    fn who_waits_in_the_queue_alone_is_put_off() {
+        let found = found("none mq-deadline [bfq]", 180).unwrap();
+        assert_eq!(found.subject.process.as_deref(), Some("web"));
+        assert!(found.severity > Severity::Info && found.fix.contains("ionice -p 7"), "{found:?}");
+        assert!(found.sentence.contains("bfq puts off the requests of web (7)"), "{found:?}");
+    }
+
+    #[test]
+    fn who_waits_like_the_others_is_not() {
+        assert_eq!(found("none mq-deadline [bfq]", 10), None);
+        assert_eq!(found("[none] mq-deadline bfq", 180), None, "nothing orders requests");
+    }
+}

@@ -1,0 +1,214 @@
+//! The working set does not fit in memory and is read again and again.
+
+use super::super::bottleneck::kind::BottleneckKind;
+use super::super::programs;
+use super::*;
+use facts::Waited;
+use facts::calls::READ;
+use facts::thresholds::MOST;
+use iowhy_analysis::summary::patterns::DevicePatterns;
+use iowhy_model::Metric;
+
+/// The least share of sampled pages that had been read before in the same watch. Chosen: a set that
+/// fits is read once, so a third is far too many.
+const AGAIN: f64 = 0.3;
+/// The least ratio of the kernel's refaults to the repeated reads seen by address: programs that
+/// drop their own pages (POSIX_FADV_DONTNEED, drop_caches) and direct reads cause no refaults.
+/// Chosen.
+const REFAULTS: f64 = 0.2;
+/// The least number of sampled pages (one per 64 KiB) to judge: 16 MiB.
+const LEAST_PAGES: u64 = 256;
+
+rule!(
+    "page-cache-thrash",
+    "page cache thrashing",
+    "The files that a program uses are larger than the memory that it or its cgroup may use. The \
+     kernel evicts pages that are soon needed again, and reads them again: the same parts of the \
+     same files, over and over.",
+    "Pages are read only once, however many: then the load is larger than memory, but does not \
+     thrash.",
+    place: Setting,
+    needs: [Waits],
+    trial: "memory=none",
+    picture: Bytes,
+);
+
+/// Pages that are read again and again.
+pub(super) struct Rereads<'a> {
+    patterns: &'a DevicePatterns,
+    /// The waits for pages of this device.
+    pub waited: Waited<'a>,
+    /// File pages that the kernel reclaimed and that were needed again, bytes per second.
+    refaults: Option<f64>,
+    /// Bytes per second that all devices read.
+    all_read: f64,
+    /// Whether the kernel took them because memory was short, and not because somebody asked it to;
+    /// also if that is not known.
+    pub is_reclaimed: bool,
+}
+
+impl<'a> Rereads<'a> {
+    /// Returns the device with most of them that programs wait for.
+    pub fn of(facts: &Facts<'a>) -> Option<Rereads<'a>> {
+        // A watch is short for a set of gigabytes: the kernel knows what it evicted before.
+        let rates = facts.devices().iter().map(|device| facts::read_per_s(facts, &device.device));
+        let all_read: f64 = rates.sum();
+        let refaults = facts.summary().samples.system(Metric::RefaultsFile).and_then(|it| it.mean);
+        let is_evicted = refaults.is_some_and(|refaults| refaults >= MOST * all_read.max(1.0));
+        let thrashing = |device_patterns: &&DevicePatterns| {
+            let again = facts.pages_again(&device_patterns.device) >= AGAIN;
+            device_patterns.access.watched_pages >= LEAST_PAGES && (again || is_evicted)
+        };
+        let devices = facts.summary().patterns.devices.iter().filter(thrashing);
+        // Both a loop device and its backing device show repeated reads; programs wait for the one
+        // that they use.
+        let found = devices.map(|device| (device, waits_for(facts, &device.device)));
+        let found = found.filter(|(_, waited)| waited.time_ns > 0);
+        let (patterns, waited) = found.max_by_key(|(it, _)| it.access.pages_again)?;
+        let read = facts::read_per_s(facts, &patterns.device);
+        let least = REFAULTS * facts.pages_again(&patterns.device) * read;
+        let is_reclaimed = refaults.is_none_or(|refaults| refaults >= least);
+        Some(Rereads { patterns, waited, refaults, all_read, is_reclaimed })
+    }
+
+    /// The device.
+    pub fn device(&self) -> &'a str {
+        &self.patterns.device
+    }
+}
+
+fn judge(facts: &Facts<'_>) -> Judged {
+    facts.need_waits()?;
+    let rereads = Rereads::of(facts).filter(|it| it.is_reclaimed).ok_or(Clear)?;
+    let Rereads { patterns, waited, refaults, all_read, .. } = rereads;
+    let read = facts::read_per_s(facts, &patterns.device);
+    // The kernel also knows what was read before the watch.
+    let refaulted = refaults.map_or(0.0, |refaults| (refaults / all_read.max(1.0)).min(1.0));
+    let share = facts.pages_again(&patterns.device).max(refaulted);
+    let subject = Subject { device: Some(patterns.device.clone()), ..waited.subject() };
+    let sentence = format!(
+        "the working set of {} does not fit in its memory: {} of its reads from {} are repeated",
+        words::who(&subject),
+        words::percent(share),
+        patterns.device,
+    );
+    let name = &patterns.device;
+    let finding = Finding::of_blocked(facts, (waited.time_ns as f64 * share) as u64, sentence);
+    let finding = match refaults {
+        Some(refaults) => {
+            finding.shown("refaults soon after eviction", refaults, "bytes/s", "iowhy cache 1")
+        }
+        None => finding,
+    };
+    let (process, file) = (subject.process.as_deref(), subject.file.as_deref());
+    let role = file.and_then(|file| programs::role_of(process, file));
+    let program = programs::of(process, file);
+    let own = program.and_then(|program| program.advice(BottleneckKind::Read.topic(role)));
+    let own = own.map(|it| format!("{it}; else "));
+    Ok(finding
+        .about(subject)
+        .sure(if refaults.is_some() { Confidence::Certain } else { Confidence::Likely })
+        .shown("share of pages read again", share * 100.0, "%", "iowhy cache")
+        .shown("blocked time for file pages", waited.time_ns as f64, "ns", "iowhy waits")
+        .shown("read throughput of the device", read, "bytes/s", format!("iowhy stat -d {name}"))
+        .fix(format!(
+            "{}give it more memory (memory.max and memory.high of its cgroup, version 1: \
+             memory.limit_in_bytes; else of the machine), or let it use fewer files at a time; \
+             keep scans out of its cache (POSIX_FADV_DONTNEED)",
+            own.unwrap_or_default(),
+        ))
+        .check(format!(
+            "`grep workingset_refault /proc/vmstat` twice: if the file counter does not grow, no \
+             evicted page is read again; with twice the memory the reads stop{}",
+            words::tried("memory=none"),
+        ))
+        .into())
+}
+
+/// Returns the waits for pages of a device, including waits without a known device of programs that
+/// wait for it, and waits for a limit that throttles their reads.
+fn waits_for<'a>(facts: &Facts<'a>, device: &str) -> Waited<'a> {
+    let cached = [WaitClass::PageRead, WaitClass::PageFault];
+    let own = facts.waits(|it| cached.contains(&it.class) && it.device.as_deref() == Some(device));
+    let time_of = |waited: &Waited<'_>, pid| -> u64 {
+        waited
+            .groups
+            .iter()
+            .filter(|group| group.pid == pid)
+            .map(|group| group.time_ns)
+            .fold(0, u64::saturating_add)
+    };
+    let all = facts.waits(|it| cached.contains(&it.class));
+    // A few stray waits for the device say nothing about those whose device is not known.
+    let uses = |pid| 2 * time_of(&own, pid) >= time_of(&all, pid) && time_of(&own, pid) > 0;
+    facts.waits(|it| match &it.device {
+        Some(other) if other != device => false,
+        Some(_) if it.class == WaitClass::CgroupThrottle => {
+            uses(it.pid) && (it.syscall.is_none() || facts.is_call(it.syscall, READ))
+        }
+        known => cached.contains(&it.class) && (known.is_some() || uses(it.pid)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Confidence, Finding, diagnose};
+    use iowhy_analysis::script::ScriptSummary;
+    use iowhy_model::script::{S, START_NS, Script};
+    use iowhy_model::{Metric, Origin, Sample, Scope, WaitClass};
+
+    /// A process reads the same pages of sda over and over and waits for them on `device` for three
+    /// seconds, while a scan of sdb waits for nine.
+    fn found(device: &str) -> Option<Finding> {
+        counted(device, None)
+    }
+
+    /// The same with this many bytes of refaults per second.
+    fn counted(device: &str, refaults: Option<f64>) -> Option<Finding> {
+        let mut script = Script::new(10);
+        let names = &mut script.names;
+        let (subject, metric) = (names.intern(""), names.intern(Metric::RefaultsFile.info().word));
+        for (time_ns, since) in [(START_NS, 0.0), (START_NS + 10 * S, 10.0)] {
+            let value = since * refaults.unwrap_or(0.0);
+            let sample = Sample { time_ns, scope: Scope::System, subject, metric, value };
+            script.batch.samples.extend(refaults.map(|_| sample));
+        }
+        for index in 0..512_u64 {
+            let again = script.read("sda", 131_072).sector(index % 64 * 256);
+            again.origin(Origin::Readahead).by(7, "db").direct(0, 0, 1000).add();
+            let once = script.read("sdb", 131_072).sector(index * 256);
+            once.origin(Origin::Readahead).by(8, "tar").direct(0, 0, 1000).add();
+        }
+        for (who, ns, device) in [((7, "db"), 3 * S, device), ((8, "tar"), 9 * S, "sdb")] {
+            script.wait(who, WaitClass::PageRead, ns, ns, 0);
+            let device = script.names.intern(device);
+            script.batch.waits.last_mut().unwrap().device = Some(device);
+        }
+        diagnose(&script.summary())
+            .findings
+            .into_iter()
+            .find(|finding| finding.cause == "page-cache-thrash")
+    }
+
+    #[test]
+    fn who_reads_something_else_does_not_wait_for_what_is_read_again() {
+        let found = found("sda").unwrap();
+        assert_eq!(
+            (found.subject.process.as_deref(), found.subject.device.as_deref()),
+            (Some("db"), Some("sda"))
+        );
+        assert!((0.2..0.25).contains(&found.impact), "{found:?}");
+    }
+
+    #[test]
+    fn pages_that_the_program_drops_itself_are_no_refaults() {
+        assert_eq!(counted("sda", None).unwrap().confidence, Confidence::Likely);
+        assert_eq!(counted("sda", Some(5e6)).unwrap().confidence, Confidence::Certain);
+        assert_eq!(counted("sda", Some(1e4)), None);
+    }
+
+    #[test]
+    fn pages_that_nobody_waits_for_slow_nobody_down() {
+        assert_eq!(found("sdc"), None);
+    }
+}

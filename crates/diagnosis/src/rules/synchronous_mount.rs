@@ -1,0 +1,327 @@
+//! A file system is mounted, or a folder has an attribute, so that each change waits for the
+//! device.
+
+use super::*;
+use facts::calls::{SYNC_ALL, SYNC_FILE};
+use iowhy_model::command::shell_word;
+use iowhy_model::environment::Mount;
+use std::path::Path;
+
+/// Mount options that make calls wait: for data and metadata, for directories, for the log of XFS.
+const OPTIONS: &[&str] = &["sync", "dirsync", "wsync"];
+/// Classes of the waits of a call that has to be durable before it returns.
+const DURABLE: &[WaitClass] = &[
+    WaitClass::Fsync,
+    WaitClass::JournalCommit,
+    WaitClass::JournalSpace,
+    WaitClass::Device,
+    WaitClass::PageLock,
+];
+
+rule!(
+    "synchronous-mount",
+    "synchronous mount",
+    "With the mount option sync every write(2) waits until its data and metadata are on stable \
+     storage, as if fsync followed; with dirsync (XFS: wsync) every create, rename and unlink \
+     does. The attributes S (sync) and D (dirsync) of a folder or a file do the same, and new ones \
+     inherit them. A copy of small blocks then takes a journal commit and a cache flush for each \
+     of them.",
+    "The program calls fsync itself, or opens its files with O_SYNC.",
+    place: Setting,
+    needs: [Waits, Settings],
+);
+
+fn judge(facts: &Facts<'_>) -> Judged {
+    facts.need_waits()?;
+    if let Some(finding) = data_journal(facts) {
+        return Ok(finding.into());
+    }
+    let mounted =
+        facts.devices().iter().filter_map(|device| Some((device, option_of(facts, device)?)));
+    let waiting = mounted.map(|(device, option)| (device, option, waits_of(facts, device)));
+    let Some((device, (path, option), waited)) = waiting.max_by_key(|waiting| waiting.2.time_ns)
+    else {
+        return Ok(by_attribute(facts).map_or(RuleVerdict::Clear, RuleVerdict::from));
+    };
+    clear_if(waited.time_ns == 0)?;
+    let subject = Subject { device: Some(device.device.clone()), ..waited.subject() };
+    let call = waited.groups.first().and_then(|group| facts.call_name(group.syscall));
+    let sentence = format!(
+        "{path} ({}) is mounted with `{option}`: each {} of {} waits until it is on stable \
+         storage, {} on average",
+        device.device,
+        call.unwrap_or("change"),
+        words::who(&subject),
+        words::time(waited.mean_ns()),
+    );
+    Ok(waiting_for(facts, &waited, subject, sentence)
+        .fix(fix(option, path))
+        .check(format!(
+            "`findmnt -no OPTIONS {}` shows `{option}`; on a copy mounted without it the calls \
+             return at once",
+            shell_word(path)
+        ))
+        .into())
+}
+
+/// What a call of ext4 that makes or removes a name waits in if its folder is synchronous: the end
+/// of its own transaction, which other calls do not wait for.
+const OF_NAMES: &[&str] = &[
+    "ext4_create",
+    "ext4_mkdir",
+    "ext4_mknod",
+    "ext4_symlink",
+    "ext4_link",
+    "ext4_unlink",
+    "ext4_rmdir",
+    "ext4_rename*",
+];
+const OWN_COMMIT: &[&str] = &["jbd2_journal_stop", "__jbd2_journal_stop"];
+/// The least share of such waits in those of the device's calls that have to be durable. Chosen:
+/// the writes of the new files are others.
+const NAMES: f64 = 0.2;
+
+/// Names that are made and removed synchronously although no mount option says so: their folders
+/// have an attribute.
+fn by_attribute(facts: &Facts<'_>) -> Option<Finding> {
+    let waiting = facts.devices().iter().map(|device| (device, waits_of(facts, device)));
+    let (device, of_device) = waiting.max_by_key(|waiting| waiting.1.time_ns)?;
+    let who = of_device.subject().process;
+    let (time_ns, _) = facts.waits_with(|stack| {
+        let has = |functions: &[&str]| facts::has_function(&stack.functions, functions);
+        let is_there = stack.device.as_ref().is_none_or(|on| *on == device.device);
+        stack.process == who && is_there && has(OF_NAMES) && has(OWN_COMMIT)
+    });
+    // A name that waits for the journal alone has no request that tells its device.
+    let of_names = facts.waits(|group| {
+        let is_own = Some(&group.process) == who.as_ref() && group.device.is_none();
+        is_own && group.class == WaitClass::JournalCommit
+    });
+    let groups = of_device.groups.into_iter().chain(of_names.groups);
+    let waited = facts::Waited::from_groups(groups.collect());
+    if time_ns == 0 || (time_ns as f64) < NAMES * waited.time_ns as f64 {
+        return None;
+    }
+    let subject = Subject { device: Some(device.device.clone()), ..waited.subject() };
+    let mount = facts.mounts(device).into_iter().next().map(|mount| mount.path.as_str());
+    let folder = subject.file.as_deref().and_then(|file| Path::new(file).parent()?.to_str());
+    let place = folder.filter(|folder| !folder.is_empty()).or(mount).unwrap_or("FOLDER");
+    let sentence = format!(
+        "folders at {place} ({}) are changed synchronously, by their attribute S or D: each new \
+         name and each write of {} waits until it is on stable storage, {} on average",
+        device.device,
+        words::who(&subject),
+        words::time(waited.mean_ns()),
+    );
+    let finding = waiting_for(facts, &waited, subject, sentence)
+        .upper_bound()
+        .fix(
+            "a mail queue needs it; if the programs need neither durable names nor durable \
+             writes: `chattr -R -S -D FOLDER` clears the attributes, which new files and folders inherit; \
+             after a crash the last creates and renames may be gone, and without S what was \
+             written in the last seconds",
+        )
+        .check(
+            "`lsattr -d FOLDER` shows S or D; in a folder without them the calls return at once",
+        );
+    Some(finding)
+}
+
+/// Returns a finding about calls that wait until their changes are on stable storage.
+fn waiting_for(
+    facts: &Facts<'_>,
+    waited: &facts::Waited<'_>,
+    subject: Subject,
+    sentence: String,
+) -> Finding {
+    let flags = words::flags(&subject);
+    Finding::of_waits(facts, waited, sentence)
+        .about(subject)
+        .sure(Confidence::Certain)
+        .shown(
+            "time in calls that wait for it",
+            waited.time_ns as f64,
+            "ns",
+            format!("iowhy waits{flags}"),
+        )
+        .also("such calls", waited.calls as f64 / facts.seconds(), "1/s")
+}
+
+/// The option of ext4 that writes all data to the journal first.
+const DATA_JOURNAL: &str = "data=journal";
+/// The option to mount it with instead.
+pub(super) const ORDERED: &str = "data=ordered, the default (in fstab, and `tune2fs -l` shows the \
+                                  default options; it cannot be changed by a remount), unless \
+                                  each write must be whole after a crash without fsync";
+/// The least share of the bytes written to a device that are its journal's, for the option to cost
+/// as much as the data. Chosen.
+const JOURNAL_SHARE: f64 = 0.3;
+
+/// Returns the mount of a device that writes all data to its journal first.
+pub(super) fn data_journal_of<'a>(facts: &Facts<'a>, device: &DeviceSummary) -> Option<&'a Mount> {
+    facts.mounts(device).into_iter().find(|mount| mount.has_option(DATA_JOURNAL))
+}
+
+/// A file system that writes all data twice.
+fn data_journal(facts: &Facts<'_>) -> Option<Finding> {
+    let found = facts.devices().iter().filter_map(|device| {
+        let mount = data_journal_of(facts, device)?;
+        let journal = facts::origin_of(device, Origin::Journal).2;
+        let written = facts::of(device, Direction::Write).bytes;
+        let share = journal as f64 / written.max(1) as f64;
+        let waited = facts.waits(|group| group.device.as_deref() == Some(&device.device));
+        (share >= JOURNAL_SHARE && waited.time_ns > 0).then_some((device, mount, share, waited))
+    });
+    let (device, mount, share, waited) = found.max_by_key(|it| it.3.time_ns)?;
+    let subject = Subject { device: Some(device.device.clone()), ..waited.subject() };
+    let (name, path) = (&device.device, &mount.path);
+    let sentence = format!(
+        "{path} ({name}) is mounted with `{DATA_JOURNAL}`: all data is written to the journal \
+         first, {} of what the device writes; {} waits {}",
+        words::percent(share),
+        words::who(&subject),
+        words::time(waited.time_ns as f64),
+    );
+    let finding = Finding::of_waits(facts, &waited, sentence)
+        .about(subject)
+        .upper_bound()
+        .sure(Confidence::Certain)
+        .shown(
+            "share of the journal in the bytes written",
+            share * 100.0,
+            "%",
+            format!("iowhy -d {name}"),
+        )
+        .shown("time waited for the device", waited.time_ns as f64, "ns", "iowhy waits")
+        .fix(format!("mount it with {ORDERED}"))
+        .check("with data=ordered the device writes the data once: half of the bytes");
+    Some(finding)
+}
+
+fn fix(option: &str, path: &str) -> String {
+    match option {
+        "sync" => format!(
+            "mount it without `sync` (`mount -o remount,async {}`, and in fstab or the \
+             automounter); a crash or an unplugged drive then loses what was written in the last \
+             seconds: programs that need durability call fsync, and removable drives are unmounted \
+             first",
+            shell_word(path)
+        ),
+        _ => format!(
+            "mount it without `{option}`, if the programs need no durable names: after a crash \
+             the last creates and renames may be gone, as on other file systems"
+        ),
+    }
+}
+
+/// Returns the mount point of a device and the option that makes its calls wait.
+fn option_of<'a>(facts: &Facts<'a>, device: &DeviceSummary) -> Option<(&'a str, &'static str)> {
+    facts.mounts(device).into_iter().find_map(|mount| {
+        let given = OPTIONS.iter().find(|option| mount.has_option(option));
+        given.map(|option| (mount.path.as_str(), *option))
+    })
+}
+
+/// Returns the waits of calls that do not sync by themselves.
+fn waits_of<'a>(facts: &Facts<'a>, device: &DeviceSummary) -> facts::Waited<'a> {
+    let syncs = |group: &WaitGroup| {
+        facts.is_call(group.syscall, SYNC_FILE) || facts.is_call(group.syscall, SYNC_ALL)
+    };
+    facts.waits(|group| {
+        group.device.as_deref() == Some(device.device.as_str())
+            && DURABLE.contains(&group.class)
+            && group.syscall.is_some()
+            && !facts.is_call(group.syscall, facts::calls::READ)
+            && !syncs(group)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Finding, Severity, diagnose};
+    use iowhy_analysis::script::ScriptSummary;
+    use iowhy_model::WaitClass;
+    use iowhy_model::environment::{Device, Mount};
+    use iowhy_model::script::{MS, Script};
+
+    fn found(options: &str, call: u32) -> Option<Finding> {
+        found_at("/media/usb", options, call)
+    }
+
+    fn found_at(path: &str, options: &str, call: u32) -> Option<Finding> {
+        let mut script = Script::new(10);
+        script.environment.devices.push(Device { name: "sdb".to_owned(), ..Device::default() });
+        script.environment.mounts.push(Mount {
+            path: path.to_owned(),
+            kind: "ext4".to_owned(),
+            source: "/dev/sdb".to_owned(),
+            options: options.to_owned(),
+            ..Mount::default()
+        });
+        for index in 0..500 {
+            let write = script.write("sdb", 4096).by(7, "cp").at((index * 20 * MS) as i64);
+            write.direct(500, 500, 8 * MS).add();
+            script.wait((7, "cp"), WaitClass::JournalCommit, 15 * MS, 0, 0);
+            script.waited_on("sdb", &format!("{path}/film"), call);
+        }
+        let findings = diagnose(&script.summary()).findings;
+        findings.into_iter().next().filter(|finding| finding.cause == "synchronous-mount")
+    }
+
+    #[test]
+    fn an_attribute_of_folders_is_told_from_a_journal_that_is_busy() {
+        let found_beside = |last: &str, others_ms: u64| {
+            let mut script = Script::new(10);
+            for name in ["sda", "sdb"].map(str::to_owned) {
+                script.environment.devices.push(Device { name, ..Device::default() });
+            }
+            script.write("sda", 4096).by(8, "db").direct(500, 500, MS).add();
+            let frames = ["jbd2_log_wait_commit", last, "__ext4_journal_stop", "ext4_create"];
+            for index in 0..500 {
+                let write = script.write("sdb", 4096).by(7, "unzip").at((index * 20 * MS) as i64);
+                write.direct(500, 500, 8 * MS).add();
+                script.wait((7, "unzip"), WaitClass::JournalCommit, 15 * MS, 0, 0);
+                script.waited_on("sdb", "/srv/new/a.txt", 257);
+                script.stacked(&frames);
+                if others_ms > 0 {
+                    script.wait((8, "db"), WaitClass::Device, others_ms * MS, others_ms * MS, 0);
+                    script.waited_on("sda", "/db/1", 1);
+                }
+            }
+            let findings = diagnose(&script.summary()).findings;
+            findings.into_iter().find(|finding| finding.cause == "synchronous-mount")
+        };
+        let found = |last: &str| found_beside(last, 0);
+        let by_attribute = found("jbd2_journal_stop").unwrap();
+        assert!(by_attribute.sentence.contains("folders at /srv/new (sdb)"), "{by_attribute:?}");
+        assert!(by_attribute.fix.contains("chattr -R -S -D"));
+        assert_eq!(found("start_this_handle"), None, "others' commits are not its own");
+        // A database on another device waits longer, and is not told to change its folders.
+        let beside = found_beside("jbd2_journal_stop", 19);
+        assert!(beside.is_none_or(|it| it.subject.process.as_deref() == Some("unzip")));
+    }
+
+    #[test]
+    fn a_write_that_waits_for_its_mount_is_named() {
+        let found = found("rw,sync,relatime", 1).unwrap();
+        assert_eq!(found.severity, Severity::Critical);
+        for message in ["/media/usb (sdb) is mounted with `sync`", "write of cp (7)"] {
+            assert!(found.sentence.contains(message), "{}", found.sentence);
+        }
+        assert!(found.fix.contains("remount,async"), "{}", found.fix);
+    }
+
+    #[test]
+    fn a_shell_reads_its_path_as_one_word() {
+        let found = found_at("/media/usb$(id)", "rw,sync", 1).unwrap();
+        assert!(found.fix.contains("async '/media/usb$(id)'`"), "{}", found.fix);
+        assert!(found.check.contains("OPTIONS '/media/usb$(id)'`"), "{}", found.check);
+    }
+
+    #[test]
+    fn other_options_and_own_syncs_are_not_it() {
+        assert_eq!(found("rw,async,nosync2", 1), None);
+        assert_eq!(found("rw,sync", 74), None, "fsync");
+        assert!(found("rw,dirsync", 82).is_some(), "rename");
+    }
+}
