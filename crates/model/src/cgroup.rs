@@ -2,7 +2,7 @@
 //!
 //! What does not belong here: reading the files (crate `iowhy-capture`).
 
-use super::environment::object;
+use super::object::object;
 use std::collections::BTreeMap;
 
 object! {

@@ -1,6 +1,6 @@
 //! Filters: which rows are kept. One definition for live watches and recordings.
 
-use super::environment::Device;
+use super::device::Device;
 use super::file::FileActivity;
 use super::names::{Name, Names};
 use super::open::Open;

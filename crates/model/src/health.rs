@@ -3,7 +3,7 @@
 //! What does not belong here: asking (crate `iowhy-capture`), and what the figures mean (see
 //! crate `iowhy-diagnosis`).
 
-use super::environment::object;
+use super::object::object;
 
 object! {
     /// What a device reports of itself. Counters count since the device was made or attached: what

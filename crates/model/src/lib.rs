@@ -9,7 +9,8 @@
 //! | [`request`], [`mod@process`], [`stack`], [`sample`], … | the nouns, one file for each |
 //! | [`wait`] | waits, and what one thread's kernel stack and requests say of them |
 //! | [`mod@table`] | `table!`: one line per column |
-//! | [`environment`] | what a recording says of the host and the watch |
+//! | [`environment`], [`device`] | what a recording says of the watch, its host and its disks |
+//! | [`object`] | `object!`: one line per field of that |
 //! | [`source`] | the trait of live, recorded, imported and scripted data |
 //! | [`recording`] | directories of Parquet tables, in and out; the only place that knows Parquet |
 //! | [`script`] | scripted requests for tests and scenarios |
@@ -34,6 +35,7 @@ pub mod clock;
 mod column;
 pub mod command;
 pub mod compact_sort;
+pub mod device;
 pub mod environment;
 pub mod event;
 pub mod figures;
@@ -44,6 +46,7 @@ pub mod held_back;
 pub mod loss;
 pub mod metric;
 pub mod names;
+pub mod object;
 pub mod open;
 pub mod output_path;
 pub mod path_patterns;

@@ -1,6 +1,6 @@
 //! Losses of a watch. Nothing is dropped silently: every loss is a number and a sentence.
 
-use super::environment::object;
+use super::object::object;
 use super::table::Table;
 use super::wait::Wait;
 use crate::figures;

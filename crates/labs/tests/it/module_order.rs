@@ -22,6 +22,8 @@ pub fn tests() -> Vec<Trial> {
 const ORDERED: &[(&str, &str, usize)] = &[
     ("capture/src/", "crate::", 6),
     ("capture/src/probes/", "crate::probes::", 3),
+    ("model/src/", "crate::", 15),
+    ("model/src/recording/", "crate::recording::", 10),
     ("diagnosis/src/", "crate::", 6),
     ("analysis/src/", "crate::", 9),
     ("analysis/src/summary/", "crate::summary::", 5),

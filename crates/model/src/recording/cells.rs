@@ -2,8 +2,7 @@
 //!
 //! What does not belong here: which chunks are read (see [`super::cursor`]).
 
-use super::cursor::Problem;
-use super::error::ErrorCause;
+use super::error::{ErrorCause, Problem};
 use super::texts::{TextCellReader, spread};
 use crate::Names;
 use crate::table::{ColumnKind, ColumnValues, Scalar};

@@ -6,7 +6,7 @@
 //! What does not belong here: which segment comes next (see [`super::reader`]).
 
 use super::cells::{ChunkCells, FoundType, ListAllowance};
-use super::error::{ErrorCause, RecordingError};
+use super::error::{ErrorCause, Problem, RecordingError};
 use super::segment::is_whole;
 use super::statistics;
 use super::tables::TableInfo;
@@ -28,20 +28,6 @@ const TOGETHER: usize = 4 << 10;
 /// others to read.
 const ROWS_PER_BYTE: u64 = 8;
 const ROWS_OF_ANY_SIZE: u64 = 64 << 10;
-
-/// A reason why a segment gives no more rows.
-pub(super) enum Problem {
-    /// The segment is not as it was written: the others are worth reading.
-    Damaged(ErrorCause),
-    /// The segment cannot be the one that the recording needs: later rows would make no sense.
-    Refused(RecordingError),
-}
-
-impl<E: Into<ErrorCause>> From<E> for Problem {
-    fn from(error: E) -> Problem {
-        Problem::Damaged(error.into())
-    }
-}
 
 /// The largest footer, which lists the row groups, bytes: memory for it is ten times as much, and
 /// each table has one open. Eighty million rows of a file that DuckDB wrote are within.

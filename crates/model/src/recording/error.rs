@@ -226,3 +226,17 @@ impl From<parquet::errors::ParquetError> for ErrorCause {
         }
     }
 }
+
+/// A reason why a segment gives no more rows.
+pub(super) enum Problem {
+    /// The segment is not as it was written: the others are worth reading.
+    Damaged(ErrorCause),
+    /// The segment cannot be the one that the recording needs: later rows would make no sense.
+    Refused(RecordingError),
+}
+
+impl<E: Into<ErrorCause>> From<E> for Problem {
+    fn from(error: E) -> Problem {
+        Problem::Damaged(error.into())
+    }
+}

@@ -6,7 +6,7 @@ use super::tables::{TABLES, TableInfo};
 use crate::Metric;
 use crate::cgroup::Cgroup;
 use crate::environment::{
-    Cost, Device, Environment, ExactCount, FORMAT, Field, Mount, SettingChange, Thinning,
+    Cost, Device, Environment, ExactCount, FORMAT, Mount, SettingChange, Thinning,
 };
 use crate::health::{
     ArrayState, BcacheState, CommandCounts, DeviceHealth, DriveLog, HostMessage, KernelMessage,
@@ -14,6 +14,7 @@ use crate::health::{
 };
 use crate::loss::{Loss, Losses};
 use crate::metric::Shape;
+use crate::object::Field;
 use crate::table::ColumnInfo;
 
 /// Returns `docs/recording.md`: every table with its columns, and the content of `recording.json`.

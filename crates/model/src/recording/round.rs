@@ -7,8 +7,8 @@
 
 use super::bounds;
 use super::cells::ListAllowance;
-use super::cursor::{Cursor, Problem};
-use super::error::RecordingError;
+use super::cursor::Cursor;
+use super::error::{Problem, RecordingError};
 use super::files::SegmentFiles;
 use super::tables::{BatchRows, TABLES, TableInfo, rows_mut};
 use crate::loss::{Loss, Losses};

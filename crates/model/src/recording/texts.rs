@@ -4,8 +4,7 @@
 //! What does not belong here: texts in other encodings (see [`super::cells`]), which only other
 //! programs write.
 
-use super::cursor::Problem;
-use super::error::ErrorCause;
+use super::error::{ErrorCause, Problem};
 use super::runs::HybridRuns;
 use crate::Names;
 use crate::table::Scalar;
