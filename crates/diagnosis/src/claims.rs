@@ -15,6 +15,9 @@ use iowhy_analysis::summary::patterns::WaitGroup;
 use iowhy_model::WaitClass;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// A process's name, and the container that it runs in.
+type ProgramOfContainer<'a> = (&'a str, Option<&'a str>);
+
 /// Classes of waits for requests, also where it is not known for which.
 const FOR_REQUESTS: &[WaitClass] = &[
     WaitClass::PageRead,
@@ -218,7 +221,7 @@ impl Claims {
     /// no program that counts waits in them.
     pub fn gain(&self, facts: &Facts<'_>, counts: impl Fn(&WaitGroup) -> bool) -> Option<Gain> {
         let waits = &facts.summary().patterns.waits;
-        let mut lost: BTreeMap<(&str, Option<&str>), (u64, BTreeSet<u32>)> = BTreeMap::new();
+        let mut lost: BTreeMap<ProgramOfContainer<'_>, (u64, BTreeSet<u32>)> = BTreeMap::new();
         for (cell, time_ns) in &self.cells {
             let Cell::Wait(group, _) = cell else { continue };
             // Of a part of the watch some are missing; the rest is in order.

@@ -272,7 +272,7 @@ fn are_of_date(words: &[&str]) -> bool {
     const MOST_NUMBERS: usize = 3;
     let is_word = |word: &&str| !word.ends_with(':') && word.chars().any(char::is_alphanumeric);
     let is_number = |word: &&&str| word.bytes().all(|byte| byte.is_ascii_digit());
-    words.iter().all(|word| is_word(word)) && words.iter().filter(is_number).count() <= MOST_NUMBERS
+    words.iter().all(is_word) && words.iter().filter(is_number).count() <= MOST_NUMBERS
 }
 
 impl ReportClock {
