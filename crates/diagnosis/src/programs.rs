@@ -60,7 +60,7 @@ impl FileRole {
             Temporary => "temporary files",
             Log => "message log",
             FileRole::Snapshot => "snapshot",
-            FileRole::Compaction => "SST files",
+            FileRole::Compaction => "files of a compaction",
         }
     }
 }

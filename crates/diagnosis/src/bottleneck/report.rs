@@ -34,7 +34,7 @@ pub fn finding(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> Finding {
     let flags = words::flags(&subject);
     let finding = Finding::of_waits(facts, &group.waited, sentence)
         .sure(Confidence::Certain)
-        .at_most(if bound::is_slow(facts, group) { Severity::Critical } else { Severity::Info })
+        .at_most(most(facts, group))
         .shown(
             format!("share of these waits on {}", bound.by),
             bound.share * 100.0,
@@ -49,6 +49,20 @@ pub fn finding(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> Finding {
         .fix(fix(facts, group, &subject, role))
         .check(check(group));
     busy(finding, group.device).about(subject)
+}
+
+/// Returns the highest severity: waits that are as short as the device's usually are are no fault,
+/// but a person who waits for them at a terminal is held up.
+fn most(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> Severity {
+    let is_awaited = || {
+        let pids = group.programs.first().into_iter().flat_map(|program| &program.pids);
+        pids.copied().any(|pid| facts.is_interactive(pid))
+    };
+    match () {
+        () if bound::is_slow(facts, group) => Severity::Critical,
+        () if is_awaited() => Severity::Warning,
+        () => Severity::Info,
+    }
 }
 
 fn subject(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> Subject {

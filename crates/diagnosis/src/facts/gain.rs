@@ -74,14 +74,18 @@ impl Gain {
 /// sync (sync-storm).
 const FELT_NS: u64 = 1_000_000_000;
 
+/// The wait that a person at a terminal notices, nanoseconds. Chosen: an answer within a tenth of a
+/// second seems immediate.
+const FELT_BY_HAND_NS: u64 = 100_000_000;
+
 impl Facts<'_> {
     /// Whether a program waits at its own pace: one thread, which again and again does something
-    /// else for longer than it waits, never for a second, while nobody waits for it.
+    /// else for longer than it waits, never for as long as is felt, while nobody waits for it.
     pub fn is_paced(&self, group: &WaitGroup) -> bool {
         let is_one = group.foremost_ns as f64 >= ONE_THREAD * group.time_ns as f64;
         let may_be = is_one
             && group.bouts >= ROUNDS
-            && group.longest_ns < FELT_NS
+            && group.longest_ns < self.felt_ns(group)
             && 2 * group.time_ns < group.span_ns;
         // Sums over all groups come last: they are asked for each group.
         if !may_be {
@@ -93,6 +97,12 @@ impl Facts<'_> {
         };
         let all_ns = self.waits(is_same).time_ns;
         all_ns < group.span_ns / 2 && self.waited_for_ns(group.pid) < WAITED_FOR * all_ns as f64
+    }
+
+    /// Returns the wait from which somebody notices it, whatever the pace, nanoseconds.
+    fn felt_ns(&self, group: &WaitGroup) -> u64 {
+        let is_usual = group.time_ns >= FELT_BY_HAND_NS.saturating_mul(group.calls.max(1));
+        if is_usual && self.is_interactive(group.pid) { FELT_BY_HAND_NS } else { FELT_NS }
     }
 
     /// Returns the share of these waits for storage that their process would gain without them: 1
@@ -336,6 +346,24 @@ mod tests {
         }
         let summary = script.summary();
         Facts::new(&summary).is_paced(&summary.patterns.waits[0])
+    }
+
+    #[test]
+    fn a_person_at_a_terminal_notices_shorter_waits() {
+        let is_paced = |each_ms: u64, terminal: f64| {
+            let mut script = Script::new(10);
+            for round in 0..10 {
+                script.wait((1, "vi"), WaitClass::Fsync, each_ms * MS, each_ms * MS, 0);
+                let wait = script.batch.waits.last_mut().unwrap();
+                wait.start_ns += round * 1000 * MS;
+                wait.syscall = Some(74);
+            }
+            script.sample(1, Metric::WorkTerminal, &process_subject(1, "vi"), terminal);
+            let summary = script.summary();
+            Facts::new(&summary).is_paced(&summary.patterns.waits[0])
+        };
+        assert!(is_paced(250, 0.0) && is_paced(50, 1.0));
+        assert!(!is_paced(250, 1.0));
     }
 
     #[test]

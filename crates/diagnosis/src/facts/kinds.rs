@@ -8,6 +8,8 @@ use crate::facts::thresholds::WARNING_SHARE;
 use crate::programs;
 use iowhy_analysis::summary::patterns::WaitGroup;
 use iowhy_analysis::summary::{Work, WorkKind};
+use iowhy_model::Metric;
+use iowhy_model::metric::process_of;
 use std::collections::BTreeMap;
 
 impl Facts<'_> {
@@ -26,6 +28,14 @@ impl Facts<'_> {
         let is_seen = one.0.is_some_and(is_behind)
             && other.0.and_then(|pid| self.work_of(pid)).is_some_and(Work::is_waited_for);
         is_seen || programs::yields_to(one.1, other.1)
+    }
+
+    /// Whether a person waits at a terminal for a process.
+    pub fn is_interactive(&self, pid: u32) -> bool {
+        let series = self.summary().samples.of(Metric::WorkTerminal).iter();
+        let mut own =
+            series.filter(|series| process_of(&series.subject).is_some_and(|it| it.0 == pid));
+        own.any(|series| series.max.unwrap_or(series.last) > 0.0)
     }
 
     fn work_of(&self, pid: u32) -> Option<&Work> {

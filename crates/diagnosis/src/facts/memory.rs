@@ -51,7 +51,7 @@ impl<'a> Facts<'a> {
     /// known to be short.
     pub fn memory_holder(&self, subject: &Subject) -> Option<MemoryHolder<'a>> {
         let all = self.summary.environment.memory_bytes as f64;
-        match self.is_memory_short(all) {
+        match self.is_memory_short() {
             true => self.largest_holder(all, |_| true),
             false => self.memory_holder_within(subject),
         }
@@ -82,7 +82,9 @@ impl<'a> Facts<'a> {
         most.filter(|_| all > 0.0)
     }
 
-    fn is_memory_short(&self, all: f64) -> bool {
+    /// Whether hardly any of the machine's memory is available; false if that is not known.
+    pub fn is_memory_short(&self) -> bool {
+        let all = self.summary.environment.memory_bytes as f64;
         let available = self.summary.samples.system(Metric::MemoryAvailable);
         available.and_then(|series| series.min).is_some_and(|least| least < SHORT * all)
     }

@@ -186,6 +186,15 @@ impl<'a> Facts<'a> {
         (clean >= MANY_FILES && 10 * clean >= 9 * all).then_some(clean)
     }
 
+    /// Returns the device that a mount option names for the log of the file system on `device`.
+    pub fn log_device(&self, device: &DeviceSummary) -> Option<&'a DeviceSummary> {
+        let options = self.mounts(device).into_iter().flat_map(|mount| mount.options.split(','));
+        let named = options.filter_map(|option| option.strip_prefix("logdev=/dev/"));
+        let mut found =
+            named.filter_map(|name| self.devices().iter().find(|row| row.device == name));
+        found.find(|log| log.device != device.device)
+    }
+
     /// Returns the device whose file system has its journal on another device, which holds nothing
     /// else: programs wait for commits on the first, and the second has all of the journal.
     pub fn journalled(&self, journal: &str) -> Option<&'a str> {

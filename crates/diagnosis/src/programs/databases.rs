@@ -90,7 +90,10 @@ pub(super) const ALL: &[KnownProgram] = &[
     },
     program! {
         "etcd": ["etcd"],
-        paths: [WriteAheadLog "/member/wal/", Snapshot "/member/snap/*.snap"],
+        paths: [
+            WriteAheadLog "/member/wal/", Snapshot "/member/snap/*.snap",
+            Compaction "/member/snap/db.tmp*"
+        ],
         own: [Data "/snap/db"];
         Sync: "etcd: put its data directory, or --wal-dir alone, on a device of its own with low \
             sync latency (its manual requires a 99th percentile of the WAL's fsync below 10 ms); \
@@ -98,6 +101,9 @@ pub(super) const ALL: &[KnownProgram] = &[
             lost",
         Checkpoint: "etcd: compact and defragment one member at a time, and keep other writers off \
             its device",
+        Compaction: "etcd: it defragments its database, and answers nobody meanwhile: do so \
+            rarely, at a quiet hour and one member after the other (find the job that calls \
+            `etcdctl defrag`); compaction (--auto-compaction-mode) needs no pause",
     },
     program! {
         "Redis/Valkey": ["redis-server", "valkey-server", "redis-rdb-bgsav", "redis-aof-rewri"],

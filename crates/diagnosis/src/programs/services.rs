@@ -114,6 +114,36 @@ pub(super) const ALL: &[KnownProgram] = &[
         Logging: "buffer the access log (nginx: `access_log ... buffer=64k flush=5s`)",
     },
     program! {
+        "PHP-FPM": ["php-fpm*"];
+        Pool: "PHP-FPM: raise pm.max_children, or give slow pages a pool of their own, so that \
+            they do not take all workers",
+        Reads: "PHP-FPM: raise pm.max_children, or give slow pages a pool of their own; let the \
+            web server send files (X-Accel-Redirect, X-Sendfile)",
+    },
+    program! {
+        "dnsmasq": ["dnsmasq"];
+        Sync: "dnsmasq: it answers nobody while it syncs its lease file: put that on a faster disk \
+            or a tmpfs (dhcp-leasefile; what a tmpfs holds is gone after a crash), give longer \
+            leases, or serve DHCP and DNS by two processes",
+    },
+    program! {
+        "Mutt": ["mutt", "neomutt"];
+        Reads: "Mutt: set header_cache, so that a folder is shown without reading each mail \
+            (maildir_header_cache_verify=no also leaves out the look at each file)",
+    },
+    program! {
+        "Vim": ["vim", "vim.*", "gvim", "nvim"];
+        Sync: "Vim: it answers no key while it syncs its swap file: put that on a faster disk or a \
+            tmpfs (`set directory=`), or sync less (a larger updatecount, `set swapsync=`): a \
+            crash of the machine then loses the last keys",
+    },
+    program! {
+        "RRDtool": ["rrdcached", "rrdtool"];
+        Pool: "rrdcached: more write threads (-t), and updates that are spread over time (-w, -z)",
+        Reads: "rrdcached: more write threads (-t), updates that are spread over time (-w, -z), \
+            and memory or a faster disk for its files",
+    },
+    program! {
         "Squid": ["squid"];
         Reads: "Squid: a `cache_dir ufs` is read by its only process, which answers nobody \
             meanwhile: use `cache_dir aufs` or `rock` (threads or processes of their own)",

@@ -4,6 +4,7 @@ use super::super::bottleneck::bound::{self, FELT_NS};
 use super::super::programs::{self, FileRole, Topic};
 use super::*;
 use facts::Waited;
+use facts::calls::READ;
 use facts::thresholds::{BINS_OF_BURSTS, BYTES_OF_BURSTS, SLOWER_IN_BURSTS};
 use iowhy_analysis::summary::patterns::{Bin, DevicePatterns, SyncBin};
 use std::collections::BTreeMap;
@@ -18,6 +19,9 @@ const SYNCS: u64 = 10;
 /// The least ratio of bytes written per sync in the bursts to those outside: a load that only
 /// commits more writes the same per sync. Chosen.
 const MORE: f64 = 4.0;
+/// The most time that a program waits for reads of its data, for each second that it waits for syncs
+/// of its log, if the syncs are the trouble. Chosen.
+const READS: u64 = 2;
 /// Files whose writes no commit depends on.
 const BESIDE: &[FileRole] = &[FileRole::Data, FileRole::Snapshot, FileRole::Compaction];
 
@@ -190,7 +194,13 @@ fn lasting(facts: &Facts<'_>, device: &DeviceSummary) -> Option<Finding> {
     let flush_ns = facts::stage(device, Direction::Flush, Interval::D2c).map_or(0, |it| it.sum_ns);
     // If the device flushes its cache most of the time, everything waits for that.
     let is_written = 2 * flush_ns < facts.duration_ns();
-    let fits = is_slow && is_most && is_written && bound::is_saturated(device);
+    // A program that mostly waits for its reads has too small a cache, or reads too much.
+    let reads = facts.waits(|it| {
+        let is_data = it.file.as_deref().is_some_and(|file| !is_log(&it.process, file));
+        it.process == *process && is_data && facts.is_call(it.syscall, READ)
+    });
+    let is_of_commits = reads.time_ns <= READS.saturating_mul(waited.time_ns);
+    let fits = is_slow && is_most && is_written && is_of_commits && bound::is_saturated(device);
     fits.then(|| of_lasting(facts, device, &waited, written.role, share.min(1.0), written.file))
 }
 
@@ -307,7 +317,24 @@ mod tests {
     /// The same with a checkpoint that never ends, with this many pages in flight, each taking
     /// `page_ms`; a commit writes 8 KiB every `every_ms`.
     fn lasting(pages: u64, page_ms: u64, every_ms: u64, sync_us: u64) -> Option<Finding> {
+        beside_reads(pages, page_ms, every_ms, sync_us, 0)
+    }
+
+    /// The same beside a session that waits `read_ms` for reads of the data.
+    fn beside_reads(
+        pages: u64,
+        page_ms: u64,
+        every_ms: u64,
+        sync_us: u64,
+        read_ms: u64,
+    ) -> Option<Finding> {
         let mut script = Script::new(10);
+        if read_ms > 0 {
+            script.wait((8, "postgres"), WaitClass::Device, read_ms * MS, read_ms * MS, 0);
+            let (sda, file) = (script.names.intern("sda"), script.names.intern("/db/base/1/1"));
+            let wait = script.batch.waits.last_mut().unwrap();
+            (wait.syscall, wait.device, wait.file) = (Some(17), Some(sda), Some(file));
+        }
         for at in (0..10_000).step_by(every_ms as usize) {
             let write = script.write("sda", 8192).by(7, "postgres").at((at * MS) as i64);
             write.file("/db/pg_wal/1").direct(500, 500, sync_us * 1000).add();
@@ -340,6 +367,8 @@ mod tests {
         );
         assert_eq!(found.subject.file.as_deref(), Some("/db/base/16384/*"));
         assert!(lasting(4, 20, 5, 1100).is_some());
+        assert!(beside_reads(4, 20, 50, 20_000, 7000).is_some());
+        assert_eq!(beside_reads(4, 20, 50, 20_000, 9000), None, "it waits for its reads");
         assert_eq!(lasting(4, 20, 5, 900), None, "syncs are fast");
         assert_eq!(lasting(1, 4, 50, 2000), None, "the device has time left");
         assert_eq!(lasting(0, 20, 50, 40_000), None, "nothing but the log is written");

@@ -149,6 +149,34 @@ fn sentence(
     format!("{who} {how}{of_file}: {rate} syncs per second, {bytes}{each} each")
 }
 
+/// The least ratio of the time of a write of the log's device to that of the data's, for the log to
+/// be what makes syncs slow. Chosen.
+const SLOWER_LOG: f64 = 4.0;
+/// The fix for a log on a slower device than the data.
+const BESIDE_DATA: &str = "put the log of the file system on the device of its data or on a faster \
+                           one (XFS: a new file system without `-l logdev=`, and copy the files)";
+
+/// Returns the end of a sentence about syncs that wait for the log of the file system, which is on
+/// a slower device than its data.
+fn slow_log(facts: &Facts<'_>, subject: &Subject) -> Option<String> {
+    let mean_ns =
+        |device| facts::stage(device, Direction::Write, Interval::D2c).map(|stage| stage.mean_ns);
+    let of_file = subject.file.as_deref().and_then(|file| facts.mount_of_file(file))?;
+    let is_data = |row: &&DeviceSummary| of_file.is_on(&row.device, (row.major, row.minor));
+    let data = facts.devices().iter().find(is_data)?;
+    let log = facts.log_device(data)?;
+    let (log_ns, data_ns) = (mean_ns(log)?, mean_ns(data)?);
+    (log_ns >= SLOWER_LOG * data_ns).then(|| {
+        format!(
+            "; the log of its file system is on {}, where a write takes {} (of its data, on {}: {})",
+            log.device,
+            words::time(log_ns),
+            data.device,
+            words::time(data_ns),
+        )
+    })
+}
+
 fn finding(
     facts: &Facts<'_>,
     device: &DeviceSummary,
@@ -170,6 +198,11 @@ fn finding(
         false => SYNCED,
     };
     let fix = advice(&subject, syncs.by_writes, general);
+    let (log, fix) = match slow_log(facts, &subject) {
+        None => (String::new(), fix),
+        Some(log) => (log, format!("{BESIDE_DATA}; else {fix}")),
+    };
+    let sentence = format!("{sentence}{log}");
     // A database has to commit, in groups if it can: if a sync is not slow, nothing is wrong.
     let is_log = role(&subject) == Some(FileRole::WriteAheadLog);
     let is_well = each_ns < FELT_NS || is_log && each_ns < SLOW_SYNC_NS;
@@ -202,7 +235,7 @@ fn finding(
 mod tests {
     use crate::{Confidence, Finding, Severity, diagnose};
     use iowhy_analysis::script::ScriptSummary;
-    use iowhy_model::environment::Thinning;
+    use iowhy_model::environment::{Mount, Thinning};
     use iowhy_model::file::Counts;
     use iowhy_model::script::{MS, Script};
     use iowhy_model::{FileActivity, WaitClass};
@@ -268,6 +301,30 @@ mod tests {
             FileActivity { file: Some(file), files: Some(1), ..FileActivity::of(1, 7, &syncs) };
         script.batch.files.push(FileActivity { process: Some(etcd), ..row });
         script
+    }
+
+    #[test]
+    fn a_log_on_a_slower_device_is_named() {
+        let found = |log_ms: u64| {
+            let mut script = etcd(40, 20, 2300, 0, 400);
+            for index in 0..400_u64 {
+                let write = script.write("sdb", 4096).at((index * 25 * MS) as i64);
+                write.sector(index * 8).direct(500, 500, log_ms * MS).add();
+            }
+            script.environment.mounts.push(Mount {
+                path: "/data".to_owned(),
+                source: "/dev/sda".to_owned(),
+                kind: "xfs".to_owned(),
+                options: "rw,logdev=/dev/sdb,noquota".to_owned(),
+                ..Mount::default()
+            });
+            of_etcd(&script).unwrap()
+        };
+        let slow = found(15);
+        let said = "; the log of its file system is on sdb, where a write takes 15.0 ms";
+        assert!(slow.sentence.contains(said), "{}", slow.sentence);
+        assert!(slow.fix.starts_with("put the log"), "{}", slow.fix);
+        assert!(!found(1).sentence.contains("the log of"));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use crate::programs;
 use facts::SEQUENTIAL;
 use facts::calls::WRITE;
 use facts::thresholds::{MOST, SMALL_READ};
+use iowhy_analysis::summary::Usage;
 use std::collections::BTreeMap;
 
 /// Classes of the waits of a thread that reads.
@@ -57,6 +58,26 @@ fn judge(facts: &Facts<'_>) -> Judged {
     Ok(finding.saying(sentence).fix(fix).into())
 }
 
+/// The most reads of a file that is read at once. Chosen: its data, and what says where that is.
+const AT_ONCE: u64 = 2;
+/// The fix for many small files.
+const SMALL_FILES: &str = "read several files at once (threads of a pool, io_uring), or keep the \
+                           data in fewer, larger files (larger chunks, an archive, a database), \
+                           of which one request reads more";
+
+/// Returns the number of files that most reads are of, if each has hardly more than one.
+fn small_files(facts: &Facts<'_>) -> Option<u64> {
+    let files = &facts.summary().files;
+    let reads = |usage: &Usage| usage.directions[Direction::Read].requests;
+    let rows = files.rows.iter().map(|row| (1, reads(&row.usage)));
+    let others = (files.others.count, reads(&files.others.usage));
+    let all: Vec<(u64, u64)> = rows.chain([others]).filter(|(_, reads)| *reads > 0).collect();
+    let small = all.iter().filter(|(count, reads)| *reads <= AT_ONCE.saturating_mul(*count));
+    let (count, own) = small.fold((0, 0), |sum, few| (sum.0 + few.0, sum.1 + few.1));
+    let whole: u64 = all.iter().map(|(_, reads)| reads).sum();
+    (own as f64 >= MOST * whole as f64).then_some(count)
+}
+
 /// Returns how a program reads that reads one block at a time, for the sentence, and the fix.
 fn how(
     facts: &Facts<'_>,
@@ -80,6 +101,11 @@ fn how(
     }
     let own = programs::of(subject.process.as_deref(), subject.file.as_deref());
     let own = own.and_then(|program| program.advice(programs::Topic::Reads));
+    if let Some(files) = small_files(facts) {
+        let how =
+            format!("; these are {} files, hardly more than a read each", words::count(files));
+        return (how, own.unwrap_or(SMALL_FILES));
+    }
     let bulk = || subject.process.as_deref().and_then(programs::advice_on_bulk);
     let fix = own.or_else(bulk).unwrap_or(
         "submit more requests at once: threads, io_uring or libaio, \
@@ -246,6 +272,8 @@ pub(super) struct ReadingPool<'a> {
     pub device: &'a DeviceSummary,
     waited: facts::Waited<'a>,
     threads: u64,
+    /// Whether they are processes.
+    are_processes: bool,
 }
 
 /// Returns the process whose threads are all that a device's depth consists of.
@@ -260,17 +288,27 @@ pub(super) fn pool_of<'a>(facts: &Facts<'a>, device: &'a DeviceSummary) -> Optio
     if program.is_some_and(|program| program.advice(programs::Topic::Pool).is_none()) {
         return None;
     }
-    let pid = first.pid;
-    let own = all.groups.iter().copied().filter(|group| group.pid == pid);
-    let waited = facts::Waited::from_groups(own.collect());
-    let threads = waited.groups.iter().map(|group| group.threads).max()?;
+    // The workers of a server may be processes, and those of a program that nobody knows are not.
+    let is_own = |group: &&WaitGroup| match program {
+        Some(_) => group.process == first.process && group.container == first.container,
+        None => group.pid == first.pid,
+    };
+    let own: Vec<&WaitGroup> = all.groups.iter().copied().filter(is_own).collect();
+    let mut workers: BTreeMap<u32, u64> = BTreeMap::new();
+    for group in &own {
+        let threads = workers.entry(group.pid).or_default();
+        *threads = group.threads.max(*threads);
+    }
+    let are_processes = workers.len() > 1;
+    let threads: u64 = workers.values().sum();
+    let waited = facts::Waited::from_groups(own);
     let each = waited.time_ns as f64 / threads.max(1) as f64 / facts.duration_ns().max(1) as f64;
     let depth = super::super::bottleneck::bound::depth(device);
     let fits = (2..=POOL).contains(&threads)
         && each >= WAITING
         && depth <= threads as f64 * ALONE
         && 10 * waited.time_ns >= 9 * all.time_ns;
-    fits.then_some(ReadingPool { device, waited, threads })
+    fits.then_some(ReadingPool { device, waited, threads, are_processes })
 }
 
 fn pool(facts: &Facts<'_>) -> RuleVerdict {
@@ -289,11 +327,13 @@ fn pool(facts: &Facts<'_>) -> RuleVerdict {
         return RuleVerdict::Clear;
     };
     let (name, subject) = (&pool.device.device, pool.waited.subject());
+    let kind = if pool.are_processes { "processes" } else { "threads" };
+    let subject = Subject { pid: subject.pid.filter(|_| !pool.are_processes), ..subject };
     let reads = facts::of(pool.device, Direction::Read);
     let flags = words::flags(&subject);
     let sentence = format!(
-        "{} reads from {name} with {} threads, one request each: {} per second, {} each; what \
-         else it has to read waits in the program",
+        "{} reads from {name} with {} {kind}, one request each: {} per second, {} each; what \
+         else it has to do waits for one of them",
         words::who(&subject),
         pool.threads,
         words::number(reads.requests_per_s),
@@ -308,7 +348,12 @@ fn pool(facts: &Facts<'_>) -> RuleVerdict {
         .about(subject)
         .upper_bound()
         .sure(Confidence::Likely)
-        .shown("threads that read", pool.threads as f64, "threads", format!("iowhy waits{flags}"))
+        .shown(
+            format!("{kind} that read"),
+            pool.threads as f64,
+            kind,
+            format!("iowhy waits{flags}"),
+        )
         .shown(
             "mean requests in flight while busy",
             super::super::bottleneck::bound::depth(pool.device),
@@ -487,5 +532,52 @@ mod tests {
         let found = findings.into_iter().find(|finding| finding.cause == "serial-reads").unwrap();
         assert!(found.sentence.starts_with("imap reads one block"), "{}", found.sentence);
         assert!(found.fix.starts_with("Dovecot"), "{}", found.fix);
+    }
+
+    #[test]
+    fn files_of_one_read_are_counted() {
+        let found = |files: u64| {
+            let mut script = Script::new(10);
+            for index in 0..900_u64 {
+                let read = script.read("sda", 4096).by(7, "app").at((index * 10 * MS) as i64);
+                let file = format!("/srv/store/{}", index % files);
+                read.sector(index * 7919 * 8).file(&file).direct(500, 500, 10 * MS - 2000).add();
+            }
+            script.wait((7, "app"), WaitClass::PageRead, 9000 * MS, 9000 * MS, 0);
+            let sda = script.names.intern("sda");
+            script.batch.waits.last_mut().unwrap().device = Some(sda);
+            let findings = diagnose(&script.summary()).findings;
+            findings.into_iter().find(|finding| finding.cause == "serial-reads").unwrap()
+        };
+        let small = found(900);
+        let said = "; these are 900 files, hardly more than a read each";
+        assert!(small.sentence.ends_with(said), "{}", small.sentence);
+        assert!(small.fix.contains("fewer, larger files"), "{}", small.fix);
+        assert!(!found(3).sentence.contains("files"));
+    }
+
+    /// Workers of a server and of a program that nobody knows, of which each reads all the time.
+    #[test]
+    fn workers_may_be_processes() {
+        let found = |process: &'static str| {
+            let mut script = Script::new(10);
+            for index in 0..1800_u64 {
+                let pid = 10 + (index % 2) as u32;
+                let at = (index / 2 * 10 * MS) as i64;
+                let read = script.read("sda", 16_384).by(pid, process).at(at);
+                read.sector(index * 7919 * 8).direct(500, 500, 10 * MS - 2000).add();
+            }
+            for pid in [10, 11] {
+                script.wait((pid, process), WaitClass::Device, 9000 * MS, 9000 * MS, 0);
+                let sda = script.names.intern("sda");
+                script.batch.waits.last_mut().unwrap().device = Some(sda);
+            }
+            let findings = diagnose(&script.summary()).findings;
+            findings.into_iter().find(|finding| finding.cause == "serial-reads")
+        };
+        let pool = found("php-fpm8.2").unwrap();
+        assert!(pool.sentence.contains("with 2 processes, one request each"), "{pool:?}");
+        assert!(pool.fix.contains("pm.max_children"), "{}", pool.fix);
+        assert_eq!(found("unknown"), None);
     }
 }

@@ -3,6 +3,7 @@
 use super::super::finding::LEAST_IMPACT;
 use super::*;
 use facts::Waited;
+use iowhy_model::Metric;
 
 rule!(
     "swap-io",
@@ -40,6 +41,25 @@ fn fix(device: &str) -> &'static str {
     }
 }
 
+/// The fix where memory is not short.
+const BROUGHT_BACK: &str = "find why these pages were swapped out: the limit of their cgroup \
+                            (memory.high, memory.max; version 1: memory.limit_in_bytes), a \
+                            program that has it emptied (memory.reclaim; version 1: \
+                            memory.force_empty), or an earlier shortage; `swapoff -a && swapon -a` \
+                            brings all back, where `free` shows more available than swapped";
+
+/// Returns the memory that is available where nothing is swapped out or reclaimed meanwhile, bytes;
+/// `None` where memory is short, or that is not known.
+fn spare_bytes(facts: &Facts<'_>) -> Option<f64> {
+    let system = |metric| facts.summary().samples.system(metric);
+    let is_idle = |metric| system(metric).is_some_and(|series| series.change == Some(0.0));
+    let is_kept = [Metric::SwappedOut, Metric::ScannedBackground, Metric::ScannedDirect]
+        .into_iter()
+        .all(is_idle);
+    let available = system(Metric::MemoryAvailable).and_then(|series| series.min)?;
+    (is_kept && !facts.is_memory_short()).then_some(available)
+}
+
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
     let mut swapping =
@@ -60,13 +80,16 @@ fn judge(facts: &Facts<'_>) -> Judged {
         true => "to be decompressed from",
         false => "to come from swap on",
     };
-    let holder = facts.memory_holder(&subject);
-    let who_has_it = holder.map(|holder| holder.words(&subject)).unwrap_or_default();
-    let sentence = format!(
-        "memory is short: {} waits for pages {how} {}{who_has_it}",
-        words::who(&subject),
-        device.device,
-    );
+    let spare = spare_bytes(facts);
+    let waits = format!("{} waits for pages {how} {}", words::who(&subject), device.device);
+    let sentence = match spare {
+        Some(bytes) => format!("{waits}, although {} of memory are available", words::bytes(bytes)),
+        None => {
+            let holder = facts.memory_holder(&subject);
+            let who_has_it = holder.map(|holder| holder.words(&subject)).unwrap_or_default();
+            format!("memory is short: {waits}{who_has_it}")
+        }
+    };
     // Memory is short for all programs: each of them loses a little.
     let share = waited.time_ns as f64 / facts.duration_ns().max(1) as f64;
     let finding = weighed(facts, device, &waited, is_thrashing, sentence);
@@ -82,7 +105,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
             format!("iowhy -d {}", device.device),
         )
         .shown("swap throughput", bytes as f64 / facts.seconds(), "bytes/s", "iowhy cache")
-        .fix(fix(&device.device))
+        .fix(spare.map_or(fix(&device.device), |_| BROUGHT_BACK))
         .check("`vmstat 1`: if si and so are zero, nothing swaps")
         .into())
 }
@@ -117,7 +140,7 @@ mod tests {
     use crate::{Finding, Severity, diagnose};
     use iowhy_analysis::script::ScriptSummary;
     use iowhy_model::script::{MS, Script};
-    use iowhy_model::{Origin, WaitClass};
+    use iowhy_model::{Metric, Origin, WaitClass};
 
     fn found(device: &str, class: WaitClass) -> Option<Finding> {
         let mut script = Script::new(10);
@@ -155,5 +178,34 @@ mod tests {
         assert!(zram.sentence.ends_with("to be decompressed from zram0"), "{}", zram.sentence);
         assert!(zram.fix.contains("CPU time") && !zram.fix.contains("swappiness"), "{}", zram.fix);
         assert_eq!(found("sda", WaitClass::PageRead), None);
+    }
+
+    #[test]
+    fn where_memory_is_available_it_is_not_short() {
+        let found = |written: f64, available: f64| {
+            let mut script = Script::new(10);
+            script.environment.memory_bytes = 16 << 30;
+            for index in 0..500 {
+                let read = script.read("sda", 4096).by(7, "ps").at((index * 20 * MS) as i64);
+                read.origin(Origin::Swap).sector(index * 7919 * 8).direct(500, 500, MS).add();
+            }
+            script.wait((7, "ps"), WaitClass::Swap, 5000 * MS, 4000 * MS, 0);
+            for (at, grown) in [(0, 0.0), (1000 * MS, written)] {
+                script.sample(at, Metric::SwappedOut, "", grown);
+                script.sample(at, Metric::ScannedBackground, "", 0.0);
+                script.sample(at, Metric::ScannedDirect, "", 0.0);
+                script.sample(at, Metric::MemoryAvailable, "", available);
+            }
+            let findings = diagnose(&script.summary()).findings;
+            findings.into_iter().find(|finding| finding.cause == "swap-io").unwrap()
+        };
+        let gib = (1_u64 << 30) as f64;
+        let spare = found(0.0, 8.0 * gib);
+        let said = "from swap on sda, although 8.00 GiB of memory are available";
+        assert!(spare.sentence.ends_with(said), "{}", spare.sentence);
+        assert!(spare.fix.contains("memory.force_empty"), "{}", spare.fix);
+        for short in [found(4096.0, 8.0 * gib), found(0.0, gib)] {
+            assert!(short.sentence.starts_with("memory is short"), "{}", short.sentence);
+        }
     }
 }
