@@ -1,6 +1,6 @@
 //! `object!`: one line per field of `recording.json` yields the struct's field and its description.
 //!
-//! What does not belong here: columns of tables (see [`super::table`]).
+//! What does not belong here: columns of tables (see [`mod@super::table`]).
 
 /// A field of `recording.json`, for the page that documents it.
 #[derive(Clone, Copy, Debug)]

@@ -2,7 +2,7 @@
 //! of three hundred years makes sums wrap and loops run for days. What is beyond a bound is cut to
 //! it and counted, here at the door, so that nothing behind it has to ask.
 //!
-//! What does not belong here: which values a type has (see [`crate::table`]).
+//! What does not belong here: which values a type has (see [`mod@crate::table`]).
 
 use super::tables::TableInfo;
 use crate::Environment;
