@@ -39,6 +39,6 @@ pub(crate) fn start(folder: &Path) {
     guard.arg(ARGUMENT).arg(folder).current_dir("/");
     // The terminal's signals are not for it: it outlives the run.
     guard.process_group(0).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    // It is reaped by whoever adopts it, or by the end of this process.
+    // It is reaped by the process that adopts it, or by the end of this process.
     let _ = guard.spawn();
 }
