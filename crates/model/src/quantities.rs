@@ -71,7 +71,11 @@ pub fn estimated_percent(share: f64, samples: u64) -> Option<String> {
         LEAST_SAMPLES..FEW_SAMPLES if share * 100.0 >= 1.0 => {
             Some(format!("~{:.0}", (share * 100.0).min(99.0)))
         }
-        _ => Some(format!("~{}", percent(share))),
+        _ => {
+            let shown = percent(share);
+            // A bound is an estimate by itself.
+            Some(if shown.starts_with(['<', '>']) { shown } else { format!("~{shown}") })
+        }
     }
 }
 
@@ -130,5 +134,6 @@ mod tests {
         assert_eq!(shown(1_000).unwrap(), "~38.4");
         assert_eq!(estimated_percent(0.9996, 50).unwrap(), "~99");
         assert_eq!(estimated_percent(0.004, 50).unwrap(), "~0.4");
+        assert_eq!(estimated_percent(0.0001, 50).unwrap(), "<0.1");
     }
 }
