@@ -39,10 +39,10 @@ pub enum FoundSource {
 }
 
 const WHAT_IS_READ: &str = "a source is the directory of a recording or an incident, blktrace's \
-    files (sda.blktrace.*, or just sda), a dump of `blkparse -d`, the text of blkparse (of its -f \
-    with --blkparse-format), ftrace or perf script, the output of iostat -x, sar, vmstat, \
-    pidstat -d, atop -P, pcp2json, iotop -b, biosnoop, fio, smartctl or dmesg, node_exporter's metrics, a sosreport, or - for standard \
-    input; --as says which";
+    files (sda.blktrace.*, or just sda), a dump of `blkparse -d`, the text of blkparse (of its \
+    -f with --blkparse-format), ftrace or perf script, the output of iostat -x, sar, vmstat, \
+    pidstat -d, atop -P, pcp2json, iotop -b, biosnoop, fio, smartctl or dmesg, node_exporter's \
+    metrics, a sosreport, or - for standard input; --as says which";
 
 /// The file that every recording has.
 const RECORDED: &str = "recording.json";

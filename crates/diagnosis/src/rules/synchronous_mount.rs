@@ -118,8 +118,8 @@ fn by_attribute(facts: &Facts<'_>) -> Option<Finding> {
         .fix(
             "a mail queue needs it; if the programs need neither durable names nor durable \
              writes: `chattr -R -S -D FOLDER` clears the attributes, which new files and folders \
-             inherit; after a crash the last creates and renames may be gone, and without S what was \
-             written in the last seconds",
+             inherit; after a crash the last creates and renames may be gone, and without S what \
+             was written in the last seconds",
         )
         .check(
             "`lsattr -d FOLDER` shows S or D; in a folder without them the calls return at once",
