@@ -19,8 +19,8 @@ const SYNCS: u64 = 10;
 /// The least ratio of bytes written per sync in the bursts to those outside: a load that only
 /// commits more writes the same per sync. Chosen.
 const MORE: f64 = 4.0;
-/// The most time that a program waits for reads of its data, for each second that it waits for syncs
-/// of its log, if the syncs are the trouble. Chosen.
+/// The most time that a program waits for reads of its data, for each second that it waits for
+/// syncs of its log, if the syncs are the trouble. Chosen.
 const READS: u64 = 2;
 /// Files whose writes no commit depends on.
 const BESIDE: &[FileRole] = &[FileRole::Data, FileRole::Snapshot, FileRole::Compaction];

@@ -168,7 +168,8 @@ fn slow_log(facts: &Facts<'_>, subject: &Subject) -> Option<String> {
     let (log_ns, data_ns) = (mean_ns(log)?, mean_ns(data)?);
     (log_ns >= SLOWER_LOG * data_ns).then(|| {
         format!(
-            "; the log of its file system is on {}, where a write takes {} (of its data, on {}: {})",
+            "; the log of its file system is on {}, where a write takes {} (of its data, on {}: \
+             {})",
             log.device,
             words::time(log_ns),
             data.device,
