@@ -71,7 +71,7 @@ class Iowhy(Plugin, RedHatPlugin, DebianPlugin, UbuntuPlugin):
         """The folder of an incident, below the configured state directory."""
         try:
             with open(CONFIG, encoding="utf-8") as config:
-                found = re.search(r'^\s*state\s*=\s*"([^"\n]+)"', config.read(), re.MULTILINE)
+                found = re.search(r"^\s*state\s*=\s*[\"']([^\"'\n]+)[\"']", config.read(), re.MULTILINE)
         except OSError:
             found = None
         state = found.group(1) if found else "/var/lib/iowhy"

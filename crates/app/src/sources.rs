@@ -78,7 +78,8 @@ fn detect(given: &[PathBuf]) -> Result<FoundSource, Failure> {
     }
 }
 
-/// Fails if a file is given twice, whose figures would count twice.
+/// Fails if a path is given twice, also by a link: its figures would count twice. The files of a
+/// prefix and one of them are not told apart here.
 fn once_each(given: &[PathBuf]) -> Result<(), Failure> {
     let mut seen = BTreeSet::new();
     for path in given {

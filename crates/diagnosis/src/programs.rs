@@ -60,7 +60,7 @@ impl FileRole {
             Temporary => "temporary files",
             Log => "message log",
             FileRole::Snapshot => "snapshot",
-            FileRole::Compaction => "files of a compaction",
+            FileRole::Compaction => "SST files",
         }
     }
 }
@@ -137,6 +137,7 @@ impl KnownProgram {
         match (self.name, role) {
             ("Redis/Valkey", WriteAheadLog) => "append-only file",
             ("Lucene", FileRole::Compaction) => "index segment",
+            ("etcd", FileRole::Compaction) => "defragmented copy",
             _ => role.phrase(),
         }
     }

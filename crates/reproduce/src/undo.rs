@@ -267,12 +267,14 @@ pub(crate) fn give_back_behind(folder: &Path) {
 fn give_back_in(base: &Path, folder: &Path) {
     let Ok(own) = Folder::open_own(folder) else { return };
     // A living run holds the lock, and the kernel frees it however the run ends.
-    let Ok(lock) = locked(&own, FlockOperation::LockExclusive) else { return };
+    let Ok(lock) = locked(&own, FlockOperation::LockShared) else { return };
     drop(lock);
     // The next run may be about to undo the same.
     let notes = base_folder(base);
     let guard = notes.and_then(|notes| locked(&notes, FlockOperation::LockExclusive));
-    if guard.is_ok() && folder.exists() {
+    // Another run may have made it anew.
+    let is_dead = |own: Folder| locked(&own, FlockOperation::NonBlockingLockShared).is_ok();
+    if guard.is_ok() && Folder::open_own(folder).is_ok_and(is_dead) {
         give_back(folder);
     }
 }
@@ -284,7 +286,7 @@ fn sweep(notes: &Folder) -> Vec<String> {
         let Ok(folder) = notes.folder(&name) else { continue };
         let dead = folder
             .open_file(LOCK)
-            .map_or(true, |lock| flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok());
+            .map_or(true, |lock| flock(&lock, FlockOperation::NonBlockingLockShared).is_ok());
         if dead {
             let count = give_back(folder.path());
             swept.push(format!("undid what a killed run had changed: {count} things"));
@@ -464,6 +466,7 @@ mod tests {
             let (notes, folder) = (notes.clone(), folder.clone());
             move || give_back_in(&notes, &folder)
         });
+        std::thread::sleep(PAUSE);
         assert!(!guard.is_finished());
         assert_eq!(fs::read_to_string(&file).unwrap(), "4");
         // As a killed process leaves it: the notes stay, and the lock is free.

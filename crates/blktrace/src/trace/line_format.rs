@@ -12,7 +12,7 @@ pub enum FormatError {
     /// A field is missing without which lines tell no event.
     #[error(
         "failed to read lines of this format: it has no {0}\nhint: an event needs at least its \
-         action (%a), direction (%d), seconds (%T), sector (%S) and size (%n or %N)"
+         action (%a), direction (%d), time (%T and %t), sector (%S) and size (%n or %N)"
     )]
     Missing(&'static str),
 }

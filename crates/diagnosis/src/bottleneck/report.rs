@@ -8,7 +8,7 @@ use super::kind::BottleneckKind;
 use crate::convoy;
 use crate::facts::shape::two_modes;
 use crate::facts::thresholds::MOST;
-use crate::facts::{Facts, PAGE, Waited};
+use crate::facts::{self, Facts, PAGE, Waited};
 use crate::finding::{Confidence, Finding, Severity};
 use crate::programs::{self, FileRole};
 use crate::subject::Subject;
@@ -52,11 +52,16 @@ pub fn finding(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> Finding {
 }
 
 /// Returns the highest severity: waits that are as short as the device's usually are are no fault,
-/// but a person who waits for them at a terminal is held up.
+/// but a person who waits at a terminal for reads in no order is held up by them.
 fn most(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> Severity {
     let is_awaited = || {
-        let pids = group.programs.first().into_iter().flat_map(|program| &program.pids);
-        pids.copied().any(|pid| facts.is_interactive(pid))
+        let own = group.waited.groups.iter().filter(|own| facts.is_interactive(own.pid));
+        let own_ns = own.map(|own| own.time_ns).fold(0, u64::saturating_add);
+        // What is read in order takes long only because of its size.
+        let share = |device| facts::of(device, Direction::Read).sequential_share;
+        let is_in_order = group.device.and_then(share).unwrap_or(0.0) >= facts::SEQUENTIAL;
+        let are_reads = group.kind == BottleneckKind::Read && !is_in_order;
+        are_reads && own_ns.saturating_mul(2) >= group.waited.time_ns
     };
     match () {
         () if bound::is_slow(facts, group) => Severity::Critical,

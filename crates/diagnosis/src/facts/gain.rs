@@ -42,7 +42,7 @@ pub struct Gain {
     /// The share of its own time that it would not lose, 0 to 1: of the time of one thread, without
     /// waits that are hidden behind other work. Work without pauses would take that much less time.
     pub share: f64,
-    /// That time of all of its threads together, nanoseconds.
+    /// That time, nanoseconds: of all of its threads together where it is known, else of each.
     pub time_ns: u64,
     /// The length of the watch, of which it is lost, nanoseconds.
     pub watch_ns: u64,
@@ -158,12 +158,23 @@ impl Facts<'_> {
         let is_mutual = hidden_ns >= MOST * waited_ns;
         let are_rounds = thread.sleeps >= ROUNDS && (is_throughout || is_mutual);
         // Waits are hidden behind work only as long as the process works: threads of a runtime
-        // that has nothing to run sleep, and not for the one that waits.
+        // that has nothing to run sleep, and not for the one that waits. A thread that waits for
+        // another process or machine works without a CPU.
         let others_ns = (own.time_ns as f64 - waited_ns).max(0.0);
-        let worked = self.cpu_share(pid).map(|share| share * watch_ns + others_ns + hidden_ns);
+        let cpu = self.cpu_share(pid).filter(|_| self.has_no_peers(pid));
+        let worked = cpu.map(|share| share * watch_ns + others_ns + hidden_ns);
         let at_least_ns = worked.map_or(0.0, |worked_ns| waited_ns - worked_ns);
         let gained_ns = (thread.reached_ns as f64).max(at_least_ns);
         are_rounds.then(|| (gained_ns / waited_ns.max(1.0)).clamp(0.0, 1.0))
+    }
+
+    /// Whether a process has no connection to others but its standard streams.
+    fn has_no_peers(&self, pid: u32) -> bool {
+        const STREAMS: f64 = 2.0;
+        let series = self.summary().samples.of(Metric::WorkPeers).iter();
+        let mut own =
+            series.filter(|series| process_of(&series.subject).is_some_and(|it| it.0 == pid));
+        own.next().is_some_and(|series| series.max.unwrap_or(series.last) <= STREAMS)
     }
 
     /// Returns the CPU time of a process for each unit of time: 1 for one CPU that is never idle.
@@ -286,15 +297,17 @@ mod tests {
 
     #[test]
     fn waits_are_hidden_only_while_the_process_works() {
-        let cpu = |share: f64| {
+        let cpu = |share: f64, peers: f64| {
             move |script: &mut Script| {
                 let subject = process_subject(1, "db");
                 script.sample(0, Metric::ProcessCpu, &subject, 0.0);
+                script.sample(0, Metric::WorkPeers, &subject, peers);
                 script.sample(8000 * MS, Metric::ProcessCpu, &subject, share * (8000 * MS) as f64);
             }
         };
-        assert!((in_rounds(23, 18, cpu(18.0 / 23.0)) - 5.0 / 23.0).abs() < 0.01);
-        assert!((in_rounds(23, 18, cpu(0.1)) - 0.9).abs() < 0.01, "idle threads of a runtime");
+        assert!((in_rounds(23, 18, cpu(18.0 / 23.0, 1.0)) - 5.0 / 23.0).abs() < 0.01);
+        assert!((in_rounds(23, 18, cpu(0.1, 1.0)) - 0.9).abs() < 0.01, "idle threads of a runtime");
+        assert!((in_rounds(23, 18, cpu(0.1, 9.0)) - 5.0 / 23.0).abs() < 0.01, "others may work");
     }
 
     #[test]

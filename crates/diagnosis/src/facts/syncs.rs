@@ -8,6 +8,7 @@ use super::{Facts, Subject, Waited};
 use crate::programs::{self, FileRole, Topic};
 use iowhy_analysis::summary::{ActivityRow, DeviceSummary};
 use iowhy_model::compact_sort::CompactSort;
+use iowhy_model::environment::is_part_of;
 use iowhy_model::{Origin, WaitClass};
 use std::collections::BTreeMap;
 
@@ -186,12 +187,13 @@ impl<'a> Facts<'a> {
         (clean >= MANY_FILES && 10 * clean >= 9 * all).then_some(clean)
     }
 
-    /// Returns the device that a mount option names for the log of the file system on `device`.
+    /// Returns the device that a mount option names for the log of the file system on `device`, or
+    /// whose partition it names; not one of the device mapper, which has another name there.
     pub fn log_device(&self, device: &DeviceSummary) -> Option<&'a DeviceSummary> {
         let options = self.mounts(device).into_iter().flat_map(|mount| mount.options.split(','));
         let named = options.filter_map(|option| option.strip_prefix("logdev=/dev/"));
-        let mut found =
-            named.filter_map(|name| self.devices().iter().find(|row| row.device == name));
+        let mut found = named
+            .filter_map(|name| self.devices().iter().find(|row| is_part_of(&row.device, name)));
         found.find(|log| log.device != device.device)
     }
 

@@ -117,31 +117,30 @@ pub(super) const ALL: &[KnownProgram] = &[
         "PHP-FPM": ["php-fpm*"];
         Pool: "PHP-FPM: raise pm.max_children, or give slow pages a pool of their own, so that \
             they do not take all workers",
-        Reads: "PHP-FPM: raise pm.max_children, or give slow pages a pool of their own; let the \
-            web server send files (X-Accel-Redirect, X-Sendfile)",
     },
     program! {
         "dnsmasq": ["dnsmasq"];
         Sync: "dnsmasq: it answers nobody while it syncs its lease file: put that on a faster disk \
-            or a tmpfs (dhcp-leasefile; what a tmpfs holds is gone after a crash), give longer \
-            leases, or serve DHCP and DNS by two processes",
+            or a tmpfs (dhcp-leasefile; a tmpfs is empty after each reboot, and leases are then \
+            given to others), give longer leases, or serve DHCP and DNS by two processes",
     },
     program! {
         "Mutt": ["mutt", "neomutt"];
-        Reads: "Mutt: set header_cache, so that a folder is shown without reading each mail \
-            (maildir_header_cache_verify=no also leaves out the look at each file)",
+        Reads: "Mutt: set header_cache, so that it shows a folder without reading each mail \
+            (maildir_header_cache_verify=no also leaves out the check of each file)",
     },
     program! {
-        "Vim": ["vim", "vim.*", "gvim", "nvim"];
-        Sync: "Vim: it answers no key while it syncs its swap file: put that on a faster disk or a \
-            tmpfs (`set directory=`), or sync less (a larger updatecount, `set swapsync=`): a \
-            crash of the machine then loses the last keys",
+        "Vim": ["vim", "vim.*", "gvim"];
+        Sync: "Vim: it answers no key while it syncs: for its swap file sync less (a larger \
+            updatecount, `set swapsync=`: a crash of the machine then loses the last keys), or put \
+            that on a tmpfs (`set directory=`: a crash then loses all that is not written)",
     },
     program! {
         "RRDtool": ["rrdcached", "rrdtool"];
-        Pool: "rrdcached: more write threads (-t), and updates that are spread over time (-w, -z)",
-        Reads: "rrdcached: more write threads (-t), updates that are spread over time (-w, -z), \
-            and memory or a faster disk for its files",
+        Pool: "rrdcached: more write threads (-t), and updates that are spread over time (-z; a \
+            larger -w with a journal, -j)",
+        Reads: "rrdcached: more write threads (-t), updates that are spread over time (-z; a larger \
+            -w with a journal, -j), and memory or a faster disk for its files",
     },
     program! {
         "Squid": ["squid"];

@@ -191,7 +191,7 @@ fn scanner(device: &DeviceSummary) -> Option<BulkReader> {
         false => (of_same(top), None),
     };
     let sequential = reads.sequential_share.unwrap_or(0.0) >= SEQUENTIAL;
-    if !most(&rows) || !sequential || reads.bytes_per_s < BULK_PER_S {
+    if !most(&rows) || !sequential || reads.bytes_per_s.is_nan() || reads.bytes_per_s < BULK_PER_S {
         return None;
     }
     let mut row = top.clone();

@@ -19,8 +19,8 @@ const SYNCS: u64 = 10;
 /// The least ratio of bytes written per sync in the bursts to those outside: a load that only
 /// commits more writes the same per sync. Chosen.
 const MORE: f64 = 4.0;
-/// The most time that a program waits for reads of its data, for each second that it waits for
-/// syncs of its log, if the syncs are the trouble. Chosen.
+/// The most time that one process waits for reads of its data, for each second that its program
+/// waits for syncs of its log, if the syncs are the trouble. Chosen.
 const READS: u64 = 2;
 /// Files whose writes no commit depends on.
 const BESIDE: &[FileRole] = &[FileRole::Data, FileRole::Snapshot, FileRole::Compaction];
@@ -197,9 +197,11 @@ fn lasting(facts: &Facts<'_>, device: &DeviceSummary) -> Option<Finding> {
     // A program that mostly waits for its reads has too small a cache, or reads too much.
     let reads = facts.waits(|it| {
         let is_data = it.file.as_deref().is_some_and(|file| !is_log(&it.process, file));
-        it.process == *process && is_data && facts.is_call(it.syscall, READ)
+        let is_own = it.process == *process && it.device.as_ref() == Some(name);
+        is_own && is_data && facts.is_call(it.syscall, READ)
     });
-    let is_of_commits = reads.time_ns <= READS.saturating_mul(waited.time_ns);
+    let longest_ns = reads.groups.first().map_or(0, |group| group.time_ns);
+    let is_of_commits = longest_ns <= READS.saturating_mul(waited.time_ns);
     let fits = is_slow && is_most && is_written && is_of_commits && bound::is_saturated(device);
     fits.then(|| of_lasting(facts, device, &waited, written.role, share.min(1.0), written.file))
 }

@@ -176,7 +176,13 @@ fn held_in<'a>(facts: &Facts<'a>, members: &[&'a Series]) -> Option<Throttled<'a
     let limited_ns = members.iter().map(|member| member.grown() as u64).max()?;
     let cpu = |series: &&Series| {
         let used = facts.summary().samples.get(Metric::ProcessCpu, &series.subject);
-        used.map_or(0.0, Series::grown)
+        // Of a process that does I/O it was read before its cgroup was throttled, too.
+        let since = series.points.first().map_or(0, |point| point.0);
+        let before = |used: &Series| {
+            let points = used.points.iter().take_while(|point| point.0 <= since);
+            points.last().map_or(used.first, |point| point.1)
+        };
+        used.map_or(0.0, |used| (used.last - before(used)).max(0.0))
     };
     let waits_of = |series: &&Series| {
         let (pid, name) = process_of(&series.subject)?;

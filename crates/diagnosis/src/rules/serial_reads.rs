@@ -65,8 +65,9 @@ const SMALL_FILES: &str = "read several files at once (threads of a pool, io_uri
                            data in fewer, larger files (larger chunks, an archive, a database), \
                            of which one request reads more";
 
-/// Returns the number of files that most reads are of, if each has hardly more than one.
-fn small_files(facts: &Facts<'_>) -> Option<u64> {
+/// Returns the number of files that most reads of the device are of, if each has hardly more than
+/// one; files of all devices are counted together, of which the others must hardly be read.
+fn small_files(facts: &Facts<'_>, device: &DeviceSummary) -> Option<u64> {
     let files = &facts.summary().files;
     let reads = |usage: &Usage| usage.directions[Direction::Read].requests;
     let rows = files.rows.iter().map(|row| (1, reads(&row.usage)));
@@ -75,7 +76,9 @@ fn small_files(facts: &Facts<'_>) -> Option<u64> {
     let small = all.iter().filter(|(count, reads)| *reads <= AT_ONCE.saturating_mul(*count));
     let (count, own) = small.fold((0, 0), |sum, few| (sum.0 + few.0, sum.1 + few.1));
     let whole: u64 = all.iter().map(|(_, reads)| reads).sum();
-    (own as f64 >= MOST * whole as f64).then_some(count)
+    let of_device = facts::of(device, Direction::Read).requests;
+    let are_most = own as f64 >= MOST * whole.max(of_device) as f64;
+    (are_most && own <= of_device).then_some(count)
 }
 
 /// Returns how a program reads that reads one block at a time, for the sentence, and the fix.
@@ -101,13 +104,14 @@ fn how(
     }
     let own = programs::of(subject.process.as_deref(), subject.file.as_deref());
     let own = own.and_then(|program| program.advice(programs::Topic::Reads));
-    if let Some(files) = small_files(facts) {
+    let bulk = || subject.process.as_deref().and_then(programs::advice_on_bulk);
+    let own = own.or_else(bulk);
+    if let Some(files) = small_files(facts, serial.device) {
         let how =
             format!("; these are {} files, hardly more than a read each", words::count(files));
         return (how, own.unwrap_or(SMALL_FILES));
     }
-    let bulk = || subject.process.as_deref().and_then(programs::advice_on_bulk);
-    let fix = own.or_else(bulk).unwrap_or(
+    let fix = own.unwrap_or(
         "submit more requests at once: threads, io_uring or libaio, \
          posix_fadvise(POSIX_FADV_WILLNEED) for the next blocks; for sequential reads raise \
          queue/read_ahead_kb and reopen the file",
@@ -311,18 +315,21 @@ pub(super) fn pool_of<'a>(facts: &Facts<'a>, device: &'a DeviceSummary) -> Optio
     fits.then_some(ReadingPool { device, waited, threads, are_processes })
 }
 
+/// Whether hardly anything but slow reads in no order, or small ones, goes to the device.
+fn is_read_slowly(device: &DeviceSummary) -> bool {
+    let reads = facts::of(device, Direction::Read);
+    let is_random = reads.sequential_share.unwrap_or(0.0) < SEQUENTIAL
+        || reads.average_bytes.unwrap_or(0.0) < SMALL_READ;
+    let mean = facts::stage(device, Direction::Read, Interval::D2c);
+    is_random
+        && device.stalled_ns.is_none()
+        && reads.requests > 4 * facts::of(device, Direction::Write).requests
+        && mean.is_some_and(|stage| stage.mean_ns >= SLOW_NS)
+}
+
 fn pool(facts: &Facts<'_>) -> RuleVerdict {
-    let slow = |device: &&DeviceSummary| {
-        let reads = facts::of(device, Direction::Read);
-        let is_random = reads.sequential_share.unwrap_or(0.0) < SEQUENTIAL
-            || reads.average_bytes.unwrap_or(0.0) < SMALL_READ;
-        let mean = facts::stage(device, Direction::Read, Interval::D2c);
-        is_random
-            && device.stalled_ns.is_none()
-            && reads.requests > 4 * facts::of(device, Direction::Write).requests
-            && mean.is_some_and(|stage| stage.mean_ns >= SLOW_NS)
-    };
-    let pools = facts.devices().iter().filter(slow).filter_map(|device| pool_of(facts, device));
+    let slow = facts.devices().iter().filter(|device| is_read_slowly(device));
+    let pools = slow.filter_map(|device| pool_of(facts, device));
     let Some(pool) = pools.max_by_key(|pool| pool.waited.time_ns) else {
         return RuleVerdict::Clear;
     };

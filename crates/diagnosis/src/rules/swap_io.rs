@@ -45,8 +45,8 @@ fn fix(device: &str) -> &'static str {
 const BROUGHT_BACK: &str = "find why these pages were swapped out: the limit of their cgroup \
                             (memory.high, memory.max; version 1: memory.limit_in_bytes), a \
                             program that has it emptied (memory.reclaim; version 1: \
-                            memory.force_empty), or an earlier shortage; `swapoff -a && swapon -a` \
-                            brings all back, where `free` shows more available than swapped";
+                            memory.force_empty), or an earlier shortage; they come back as they \
+                            are used";
 
 /// Returns the memory that is available where nothing is swapped out or reclaimed meanwhile, bytes;
 /// `None` where memory is short, or that is not known.
@@ -80,7 +80,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
         true => "to be decompressed from",
         false => "to come from swap on",
     };
-    let spare = spare_bytes(facts);
+    // A cgroup at its limit has no use for what the machine has.
+    let spare = spare_bytes(facts).filter(|_| facts.memory_holder_within(&subject).is_none());
     let waits = format!("{} waits for pages {how} {}", words::who(&subject), device.device);
     let sentence = match spare {
         Some(bytes) => format!("{waits}, although {} of memory are available", words::bytes(bytes)),

@@ -39,6 +39,8 @@ pub(super) struct PendingReport {
     /// The first table of CPUs, which is since boot if iostat's first report is.
     first_cpu: Option<SinceBoot>,
     is_first_left_out: bool,
+    /// Runs whose first report was left out behind that of another run.
+    firsts_left_out: u64,
     is_first_taken: bool,
     times: TableTimes,
     /// Whether times are those of minutes, and several reports have the same.
@@ -232,6 +234,7 @@ impl PendingReport {
             // The time between two runs is nobody's.
             clock.take_passed();
             let first = SinceBoot { header, rows };
+            self.firsts_left_out += u64::from(self.since_boot.contains_key(&first.header.kind));
             self.since_boot.entry(first.header.kind).or_insert(first);
             return;
         }
@@ -314,6 +317,11 @@ impl PendingReport {
         }
         if self.is_first_left_out {
             limits.push("the first report, usually the mean since boot, was left out".to_owned());
+        }
+        if self.firsts_left_out > 0 {
+            let meaning = "further runs begin with a report that was left out, usually a mean \
+                           since boot (of `iostat -y` it is none: give one run at a time)";
+            limits.push(counted(self.firsts_left_out, meaning));
         }
         if self.assumed > 0 {
             let meaning = "intervals have no time in the text: with a second for each, rates are \

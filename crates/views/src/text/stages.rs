@@ -78,7 +78,7 @@ pub const STAGES: Definition<StageRow> = Definition {
             room: Room::Rank(3),
             sentence: "what the time of the stage is spent in",
             legend: "",
-            value: |row, _| row.interval.map_or("flushes, requeues", place).to_owned().into(),
+            value: |row, _| row.interval.map_or("flush, requeue or ?", place).to_owned().into(),
         },
         number("requests", "requests", 4, "requests of which the stage is known", |row, _| {
             row.stage.map_or_else(|| "?".to_owned(), |stage| human::count(stage.requests)).into()

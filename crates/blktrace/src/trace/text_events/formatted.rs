@@ -8,9 +8,10 @@ use crate::trace::{Action, TraceRecord, action};
 use std::str;
 
 /// Fields without which a line tells no event: one of each group.
-const NEEDED: [(&[u8], &str); 5] = [
+const NEEDED: [(&[u8], &str); 6] = [
     (b"a", "action (%a)"),
     (b"T", "seconds (%T)"),
+    (b"t", "nanoseconds (%t)"),
     (b"S", "sector (%S)"),
     (b"nN", "size (%n or %N)"),
     (b"d", "direction (%d)"),
@@ -191,7 +192,7 @@ mod tests {
             assert_eq!(event.process.as_deref(), Some("my job"));
         }
         assert_eq!(event.record.sequence, 25);
-        let device_first = read("%D,%a,%d,%T,%S,%n\\n", "  8,16 ,C,R,1,7,1").unwrap();
+        let device_first = read("%D,%a,%d,%T,%t,%S,%n\\n", "  8,16 ,C,R,1,5,7,1").unwrap();
         assert_eq!((device_first.record.minor(), device_first.record.bytes), (16, 512));
         let adjacent = read("%T.%t %3d%2a %S %n", "1.5  WS D 7 1").unwrap();
         assert_eq!(adjacent.record.action, Action::Issue as u16);
