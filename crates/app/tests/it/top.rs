@@ -74,6 +74,25 @@ impl TmuxTerminal {
         }
     }
 
+    /// Types bytes, given as hexadecimal digits, and lets them be read.
+    fn send(&self, bytes: &str) {
+        let keys = ["send-keys", "-t", ":0", "-H"];
+        self.tmux(keys.into_iter().chain(bytes.split(' ')));
+        std::thread::sleep(Duration::from_millis(300));
+    }
+
+    /// Closes the terminal, with which what runs in it must end.
+    fn ends_with_its_terminal(self) {
+        let process = PathBuf::from("/proc").join(self.process());
+        assert!(process.join("status").exists());
+        self.tmux(["kill-server"]);
+        let begun = Instant::now();
+        while process.join("status").exists() {
+            assert!(begun.elapsed() < PATIENCE, "it goes on without a terminal");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
     fn wait_for(&self, text: &str) -> String {
         let begun = Instant::now();
         loop {
@@ -148,6 +167,61 @@ fn a_terminal_that_is_closed_is_no_failure() {
     assert_eq!(std::fs::read_to_string(&ended).unwrap().trim(), "0");
 }
 
+/// Beginnings of what a terminal reports that have no end: of the mouse, of text that is pasted, of
+/// the mouse in its old form. In hexadecimal digits.
+const UNFINISHED: &[&str] = &["1b 5b 3c 33 35 3b 31 30", "1b 5b 32 30 30 7e 41", "1b 5b 4d"];
+
+#[test]
+fn a_sequence_that_does_not_end_holds_nothing_up() {
+    for bytes in UNFINISHED {
+        let terminal = TmuxTerminal::shown();
+        terminal.send(bytes);
+        terminal.signal(&terminal.process(), "TERM");
+        terminal.is_given_back(bytes);
+    }
+}
+
+#[test]
+fn a_terminal_that_is_closed_within_a_sequence_ends_it() {
+    for bytes in UNFINISHED {
+        let program = env!("CARGO_BIN_EXE_iowhy");
+        let terminal =
+            TmuxTerminal::running(&format!("trap '' HUP; '{program}' top {RECORDING}; true"));
+        terminal.wait_for("[2 processes]");
+        terminal.send(bytes);
+        terminal.ends_with_its_terminal();
+    }
+}
+
+/// A terminal may be any size that somebody sets.
+#[test]
+fn a_size_that_cannot_be_takes_no_more_memory() {
+    let program = env!("CARGO_BIN_EXE_iowhy");
+    let terminal = TmuxTerminal::running(&format!(
+        "ulimit -v 4000000; '{program}' top {RECORDING}; echo \"ended with $?\"; sleep 600"
+    ));
+    terminal.wait_for("[2 processes]");
+    terminal.settled();
+    let process = terminal.process();
+    let tty = terminal.tmux(["display", "-p", "-t", ":0", "#{pane_tty}"]);
+    let sized = |rows: &str, columns: &str| {
+        let mut stty = Command::new("stty");
+        let stty = stty.args(["-F", tty.trim(), "rows", rows, "columns", columns]);
+        assert!(stty.status().unwrap().success());
+        // Long enough for a backtrace, where memory is refused.
+        std::thread::sleep(Duration::from_secs(5));
+    };
+    sized("65535", "65535");
+    let status = std::fs::read_to_string(format!("/proc/{process}/status"));
+    let status = status.unwrap_or_else(|_| panic!("it ended:\n{}", terminal.screen()));
+    let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    let most: u64 = most.trim().trim_end_matches(" kB").parse().unwrap();
+    assert!(most < 300 << 10, "{most} kB");
+    sized("24", "80");
+    terminal.press(&["1"]);
+    terminal.wait_for("[1 devices]");
+}
+
 /// The screens of `docs/top.md`: the keys that lead there, and what is said of it.
 const SCREENS: &[(&[&str], &str)] = &[
     (&[], "The recording of this repository, all of it: processes, below the line of devices."),
@@ -206,15 +280,7 @@ fn the_terminal_is_given_back_whichever_way_it_ends() {
 
 #[test]
 fn a_closed_terminal_ends_it() {
-    let terminal = TmuxTerminal::shown();
-    let process = PathBuf::from("/proc").join(terminal.process());
-    assert!(process.join("status").exists());
-    terminal.tmux(["kill-server"]);
-    let begun = Instant::now();
-    while process.join("status").exists() {
-        assert!(begun.elapsed() < PATIENCE, "it goes on without a terminal");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    TmuxTerminal::shown().ends_with_its_terminal();
 }
 
 #[test]

@@ -3,11 +3,13 @@
 //! | where | what |
 //! |---|---|
 //! | here | what is shown, and which keys were pressed |
-//! | [`terminal`] | the terminal: taken, read, and given back on every exit |
+//! | [`terminal`] | the terminal: taken, drawn on, and given back on every exit |
+//! | [`input`] | keys, clicks and sizes, read on a thread of their own |
 //! | [`mod@live`] | the watch, on a thread of its own |
 //!
 //! What does not belong here: what the screen looks like (see [`iowhy_views::top`]).
 
+mod input;
 mod live;
 mod terminal;
 
@@ -19,10 +21,11 @@ use crate::unprivileged;
 use crate::{output, own, sources};
 use iowhy_diagnosis::moments::RecordedMoments;
 use iowhy_model::source::Source;
+use input::TerminalEvent;
 use iowhy_views::top::{TopAction, TopModel, TopState, draw};
 use live::{FromWatch, LiveTop};
 use std::time::Duration;
-use terminal::{TakenTerminal, TerminalEvent};
+use terminal::TakenTerminal;
 
 /// The longest wait for a key before the watch is asked for news.
 const TICK: Duration = Duration::from_millis(100);

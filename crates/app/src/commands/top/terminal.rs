@@ -1,23 +1,20 @@
 //! The terminal: switched to the screen of `iowhy top`, read for keys, and restored when iowhy
 //! ends, except after SIGKILL (then `reset` restores it).
 //!
-//! What does not belong here: what is drawn, and what keys do.
+//! What does not belong here: what is drawn, and which keys there are (see [`super::input`]).
 
+use super::input::{TerminalEvent, TerminalInput};
 use crate::failure::Failure;
 use crate::output;
-use iowhy_views::top::TopKey;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::Show;
-use ratatui::crossterm::event::{
-    self, DisableMouseCapture, EnableMouseCapture, Event, KeyCode, KeyEvent, KeyEventKind,
-    KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
-};
+use ratatui::crossterm::event::{DisableMouseCapture, EnableMouseCapture};
 use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
-use ratatui::layout::{Position, Rect};
-use ratatui::{Frame, Terminal};
+use ratatui::layout::{Rect, Size};
+use ratatui::{Frame, Terminal, TerminalOptions, Viewport};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::Timespec;
 use rustix::io::Errno;
@@ -31,25 +28,10 @@ use std::time::{Duration, Instant};
 /// Frames are at least so far apart, however many signals come: a window that is dragged sends
 /// hundreds.
 const FRAME: Duration = Duration::from_millis(25);
-/// Events that are taken before the screen is drawn again.
-const MOST_EVENTS: usize = 256;
-
-/// An event of the terminal.
-pub enum TerminalEvent {
-    /// A key.
-    Key(TopKey),
-    /// A click of the left button.
-    Click(Position),
-    /// A notch of the wheel, downwards or upwards.
-    Wheel {
-        /// Whether downwards.
-        down: bool,
-    },
-    /// The terminal's size changed.
-    Resized,
-    /// The terminal is gone, or a signal asks to end.
-    Gone,
-}
+/// The columns and rows that are drawn: whoever has the terminal can set a size that takes all
+/// memory.
+const MOST_COLUMNS: u16 = 1000;
+const MOST_ROWS: u16 = 500;
 
 /// Fails where there is no terminal, or one that cannot move its cursor.
 pub fn require() -> Result<(), Failure> {
@@ -79,6 +61,7 @@ pub fn require() -> Result<(), Failure> {
 pub struct TakenTerminal {
     /// Never dropped: that would print to a terminal that may be gone, and panic.
     terminal: ManuallyDrop<Terminal<CrosstermBackend<io::Stdout>>>,
+    input: TerminalInput,
     signal: Arc<AtomicBool>,
     drawn: Instant,
     area: Rect,
@@ -99,13 +82,17 @@ impl TakenTerminal {
         }));
         let taken = enable_raw_mode().and_then(|()| {
             execute!(io::stdout(), EnterAlternateScreen, EnableMouseCapture)?;
-            Terminal::new(CrosstermBackend::new(io::stdout()))
+            // Its area is set before each frame, within bounds.
+            let viewport = Viewport::Fixed(Rect::default());
+            let backend = CrosstermBackend::new(io::stdout());
+            let terminal = Terminal::with_options(backend, TerminalOptions { viewport })?;
+            Ok((terminal, TerminalInput::start()?))
         });
         match taken {
-            Ok(terminal) => {
+            Ok((terminal, input)) => {
                 let drawn = Instant::now() - FRAME;
                 let terminal = ManuallyDrop::new(terminal);
-                Ok(TakenTerminal { terminal, signal, drawn, area: Rect::default() })
+                Ok(TakenTerminal { terminal, input, signal, drawn, area: Rect::default() })
             }
             Err(cause) => {
                 give_back();
@@ -117,13 +104,23 @@ impl TakenTerminal {
     /// Draws a frame; false if the terminal is gone.
     pub fn draw(&mut self, render: impl FnOnce(&mut Frame)) -> Result<bool, Failure> {
         std::thread::sleep(FRAME.saturating_sub(self.drawn.elapsed()));
-        match self.terminal.draw(render) {
-            Ok(frame) => self.area = frame.area,
+        match self.draw_within(render) {
+            Ok(()) => (),
             Err(cause) if has_hung_up(&cause) => return Ok(false),
             Err(cause) => return Err(failed(cause)),
         }
         self.drawn = Instant::now();
         Ok(true)
+    }
+
+    fn draw_within(&mut self, render: impl FnOnce(&mut Frame)) -> io::Result<()> {
+        let Size { width, height } = self.terminal.size()?;
+        let area = Rect::new(0, 0, width.min(MOST_COLUMNS), height.min(MOST_ROWS));
+        if area != self.area {
+            self.terminal.resize(area)?;
+            self.area = area;
+        }
+        self.terminal.draw(render).map(drop)
     }
 
     /// The size of the frame that is seen.
@@ -133,51 +130,46 @@ impl TakenTerminal {
 
     /// Returns the events that have come, and if none has, those that come within `time`.
     pub fn events(&mut self, time: Duration) -> Result<Vec<TerminalEvent>, Failure> {
-        if self.signal.load(Ordering::Relaxed) || is_gone(time)? {
+        let events = self.input.events(time);
+        if self.signal.load(Ordering::Relaxed) || is_gone()? {
             return Ok(vec![TerminalEvent::Gone]);
         }
-        match self.waiting() {
+        match events {
             Ok(events) => Ok(events),
             Err(cause) if has_hung_up(&cause) => Ok(vec![TerminalEvent::Gone]),
             Err(cause) => Err(failed(cause)),
         }
-    }
-
-    /// Returns the events that have come.
-    fn waiting(&self) -> io::Result<Vec<TerminalEvent>> {
-        let mut events = Vec::new();
-        while events.len() < MOST_EVENTS && event::poll(Duration::ZERO)? {
-            match event::read()? {
-                Event::Key(key) if key.kind != KeyEventKind::Release => {
-                    events.extend(key_of(key));
-                }
-                Event::Mouse(mouse) => events.extend(mouse_event(mouse)),
-                Event::Resize(..) => events.push(TerminalEvent::Resized),
-                _ => (),
-            }
-        }
-        Ok(events)
     }
 }
 
 impl Drop for TakenTerminal {
     fn drop(&mut self) {
         give_back();
+        read_no_more();
     }
 }
 
-/// Waits for input. A terminal that hung up is not read any more: that would never end.
-fn is_gone(time: Duration) -> Result<bool, Failure> {
+/// Whether the terminal has hung up.
+fn is_gone() -> Result<bool, Failure> {
     let input = io::stdin();
-    let mut polled = [PollFd::new(&input, PollFlags::IN)];
-    let time = Timespec { tv_sec: 0, tv_nsec: time.subsec_nanos().into() };
-    match poll(&mut polled, Some(&time)) {
-        // A signal: the size may have changed.
+    let mut polled = [PollFd::new(&input, PollFlags::empty())];
+    match poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) {
         Ok(_) | Err(Errno::INTR) => (),
         Err(cause) => return Err(failed(cause.into())),
     }
     let bad = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
     Ok(polled.iter().any(|descriptor| descriptor.revents().intersects(bad)))
+}
+
+/// Lets the thread that reads wait for ever instead: of a terminal that is gone, crossterm reads
+/// nothing again and again, until the process has ended.
+fn read_no_more() {
+    if let Ok((reading, writing)) = rustix::pipe::pipe() {
+        // Where it fails, the end of the process ends it all the same.
+        let _ = rustix::stdio::dup2_stdin(reading);
+        // An end that is closed would be read without end.
+        std::mem::forget(writing);
+    }
 }
 
 /// Whether the terminal was closed: nobody sees what is drawn, and that is no failure.
@@ -193,40 +185,4 @@ fn give_back() {
 
 fn failed(cause: io::Error) -> Failure {
     Failure::new(format!("failed to draw on the terminal: {cause}"), None)
-}
-
-fn mouse_event(mouse: MouseEvent) -> Option<TerminalEvent> {
-    match mouse.kind {
-        MouseEventKind::Down(MouseButton::Left) => {
-            Some(TerminalEvent::Click(Position::new(mouse.column, mouse.row)))
-        }
-        MouseEventKind::ScrollDown => Some(TerminalEvent::Wheel { down: true }),
-        MouseEventKind::ScrollUp => Some(TerminalEvent::Wheel { down: false }),
-        _ => None,
-    }
-}
-
-fn key_of(key: KeyEvent) -> Option<TerminalEvent> {
-    if key.modifiers.contains(KeyModifiers::CONTROL) {
-        // In raw mode the terminal makes no signals of these.
-        let ends = matches!(key.code, KeyCode::Char('c' | 'd' | '\\'));
-        return ends.then_some(TerminalEvent::Gone);
-    }
-    let key = match key.code {
-        KeyCode::Char(letter) => TopKey::Char(letter),
-        KeyCode::Enter => TopKey::Enter,
-        KeyCode::Esc => TopKey::Esc,
-        KeyCode::Backspace => TopKey::Backspace,
-        KeyCode::Tab => TopKey::Tab,
-        KeyCode::Up => TopKey::Up,
-        KeyCode::Down => TopKey::Down,
-        KeyCode::Left => TopKey::Left,
-        KeyCode::Right => TopKey::Right,
-        KeyCode::PageUp => TopKey::PageUp,
-        KeyCode::PageDown => TopKey::PageDown,
-        KeyCode::Home => TopKey::Home,
-        KeyCode::End => TopKey::End,
-        _ => return None,
-    };
-    Some(TerminalEvent::Key(key))
 }
