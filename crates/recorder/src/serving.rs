@@ -19,13 +19,17 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
-/// Clients that are served at the same time.
-pub const MOST_CLIENTS: usize = 512;
+/// Clients that are served at the same time: those of both doors leave most of the descriptors that
+/// a process has.
+pub const MOST_CLIENTS: usize = 128;
 /// Clients that are accepted before the others are polled again: a part, so that a client has many
 /// turns however fast others connect.
 const MOST_ACCEPTED: usize = MOST_CLIENTS / 32;
 /// Clients that may read an answer, or wait for one, at the same time.
 const MOST_ANSWERED: usize = 64;
+/// Descriptors of one door at most.
+#[cfg(test)]
+pub const MOST_DESCRIPTORS: usize = MOST_CLIENTS + MOST_ACCEPTED + MOST_ANSWERED + 1;
 /// The time between two looks for an answer that another thread makes.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 

@@ -20,6 +20,7 @@ use crate::saver::{Saver, SaverLimits, SaverTask};
 use crate::trigger::{PressureTotals, TriggerWatch};
 use iowhy_capture::host::{own, system};
 use rustix::fs::FlockOperation;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 use std::collections::VecDeque;
@@ -29,6 +30,10 @@ use std::sync::Arc;
 
 /// The ring may take one third of the runtime directory's file system: others need /run, too.
 const RING_PART: u64 = 3;
+
+/// The descriptors that the daemon may have: those of its clients, of the ring, and of the programs
+/// and maps of a watch, with a multiple of them to spare.
+const DESCRIPTORS: u64 = 8192;
 
 /// Returns the realtime clock, in nanoseconds since 1970.
 pub(super) fn realtime_ns() -> i64 {
@@ -46,6 +51,10 @@ pub(super) fn daemon<'a>(
     config: &'a RecorderConfig,
     log: &'a dyn Fn(&str),
 ) -> Result<Daemon<'a>, RecorderError> {
+    if let Some(limit) = raised(getrlimit(Resource::Nofile)) {
+        // Where it is refused, those that there are suffice on most machines.
+        let _ = setrlimit(Resource::Nofile, limit);
+    }
     for directory in [&config.runtime, &config.state] {
         disk::make_closed(directory)
             .map_err(|error| RecorderError::file("make", directory, error))?;
@@ -101,6 +110,14 @@ pub(super) fn daemon<'a>(
         watchdog: sd_notify::watchdog_enabled(),
         ping_ns: 0,
     })
+}
+
+/// Returns the limit of descriptors that is wanted in place of `limit`, if it is another one: what
+/// is inherited is often meant for programs that use select(2).
+fn raised(limit: Rlimit) -> Option<Rlimit> {
+    let wanted = limit.maximum.map_or(DESCRIPTORS, |hard| hard.min(DESCRIPTORS));
+    let is_lower = limit.current.is_some_and(|soft| soft < wanted);
+    is_lower.then_some(Rlimit { current: Some(wanted), ..limit })
 }
 
 fn no_thread(source: std::io::Error) -> RecorderError {
@@ -229,6 +246,20 @@ mod tests {
         let (mut policy, newest) = policy(&config);
         assert_eq!(newest, 7);
         policy.decide(&trigger, system::now_ns())
+    }
+
+    #[test]
+    fn descriptors_are_as_many_as_are_wanted_and_allowed() {
+        let wanted = |current, maximum| {
+            raised(Rlimit { current, maximum }).map(|limit| (limit.current, limit.maximum))
+        };
+        assert_eq!(wanted(Some(1024), Some(1 << 19)), Some((Some(8192), Some(1 << 19))));
+        assert_eq!(wanted(Some(1024), Some(4096)), Some((Some(4096), Some(4096))));
+        assert_eq!(wanted(Some(1024), None), Some((Some(8192), None)));
+        assert_eq!(wanted(Some(1 << 16), Some(1 << 19)), None);
+        assert_eq!(wanted(None, None), None);
+        // Both doors together take few of those that every process has.
+        const { assert!(2 * crate::serving::MOST_DESCRIPTORS < 1024 / 2) };
     }
 
     #[test]
