@@ -25,7 +25,7 @@ use crate::incidents::policy::{Decision, IncidentPolicy};
 use crate::incidents::record::{IncidentRecord, UNSAID};
 use crate::journal::{JournalLine, Priority};
 use crate::metrics::MetricsHub;
-use crate::ring::Ring;
+use crate::ring::{Ring, RingChange};
 use crate::rolling::{EndedWindow, RollingDiagnosis};
 use crate::saver::{Saver, SaverReport, SaverTask};
 use crate::trigger::{PressureTotals, Trigger, TriggerKind, TriggerWatch};
@@ -96,12 +96,15 @@ pub struct WatchSize {
     pub referred_bytes: u64,
     /// Bytes of the ring at most.
     pub ring_bytes: u64,
+    /// Whether its rows are not kept any more.
+    pub is_lost: bool,
 }
 
 /// Returns whether another watch must begin, so that memory stays bounded. Pure.
 pub fn is_due(size: WatchSize) -> bool {
     let is_large = size.name_bytes > MOST_NAME_BYTES
         || size.met > MOST_MET
+        || size.is_lost
         || size.referred_bytes > size.ring_bytes / 4;
     size.age_ns >= MOST_AGE_NS || (is_large && size.age_ns >= LEAST_AGE_NS)
 }
@@ -288,6 +291,7 @@ impl Daemon<'_> {
         if self.open.is_some() && self.policy.completes(now_ns) {
             self.complete(watch, true)?;
         }
+        self.tell_ring_changes();
         self.follow_saver(now_ns);
         self.ping(now_ns);
         if self.signals.stop.load(Ordering::Relaxed) {
@@ -299,6 +303,7 @@ impl Daemon<'_> {
             met: watch.rolling.met(),
             referred_bytes: self.ring.referred_bytes(),
             ring_bytes: self.ring_bytes,
+            is_lost: self.ring.has_stopped(),
         });
         Ok((is_due && self.open.is_none()).then_some(WatchEnd::Renew))
     }
@@ -312,6 +317,7 @@ impl Daemon<'_> {
         let (summary, diagnosis) = (&window.summary, &window.diagnosis);
         let lost = watch.live.losses().requests();
         let lost = lost.saturating_sub(std::mem::replace(&mut self.lost_before, lost));
+        let lost = lost + self.ring.take_lost_requests();
         self.minute.add(summary, diagnosis);
         self.writing.account.add(summary);
         self.minute.lost_requests += lost;
@@ -488,6 +494,22 @@ impl Daemon<'_> {
         }
     }
 
+    fn tell_ring_changes(&mut self) {
+        for change in self.ring.take_changes() {
+            let line = match change {
+                RingChange::Stopped(cause) => {
+                    let said =
+                        format!("{cause}: what happens is counted, but not kept, until it can be");
+                    JournalLine::new(Priority::Warning, said)
+                }
+                RingChange::GoesOn => {
+                    JournalLine::new(Priority::Info, "what happens is kept again")
+                }
+            };
+            self.say(&line);
+        }
+    }
+
     fn say(&self, line: &JournalLine) {
         if !line.send() {
             (self.log)(line.message());
@@ -556,6 +578,7 @@ mod tests {
             met: 1_000,
             referred_bytes: 1 << 20,
             ring_bytes: 256 << 20,
+            is_lost: false,
         };
         assert!(!is_due(small));
         assert!(is_due(WatchSize { age_ns: MOST_AGE_NS, ..small }));
@@ -563,6 +586,7 @@ mod tests {
             WatchSize { name_bytes: 7 << 20, ..small },
             WatchSize { met: 200_000, ..small },
             WatchSize { referred_bytes: 65 << 20, ..small },
+            WatchSize { is_lost: true, ..small },
         ] {
             assert!(is_due(large), "{large:?}");
             assert!(!is_due(WatchSize { age_ns: 30 * SECOND_NS, ..large }), "{large:?}");

@@ -3,7 +3,8 @@
 use crate::config::ConfigError;
 use iowhy_capture::WatchError;
 use iowhy_model::output_path;
-use iowhy_model::recording::RecordingError;
+use iowhy_model::recording::{ErrorCause, RecordingError};
+use rustix::io::Errno;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -55,6 +56,17 @@ impl RecorderError {
         RecorderError::File { verb, path: path.to_owned(), source }
     }
 
+    /// Returns whether room or descriptors are missing, which passes.
+    pub fn is_lack(&self) -> bool {
+        match self {
+            RecorderError::Recording(error) => is_lack(error),
+            RecorderError::File { source, .. } | RecorderError::System { source, .. } => {
+                is_lack_of(source)
+            }
+            _ => false,
+        }
+    }
+
     /// Returns the hint for the user, if there is one.
     pub fn hint(&self) -> Option<String> {
         match self {
@@ -67,5 +79,39 @@ impl RecorderError {
             }
             RecorderError::System { .. } => None,
         }
+    }
+}
+
+/// Returns whether room or descriptors are missing for a recording, which passes.
+pub fn is_lack(error: &RecordingError) -> bool {
+    match error {
+        RecordingError::Create { source, .. } | RecordingError::Read { source, .. } => {
+            is_lack_of(source)
+        }
+        RecordingError::Write { cause: ErrorCause::System(source), .. } => is_lack_of(source),
+        _ => false,
+    }
+}
+
+fn is_lack_of(error: &io::Error) -> bool {
+    let lacks = [Errno::NOSPC, Errno::DQUOT, Errno::FBIG, Errno::MFILE, Errno::NFILE];
+    Errno::from_io_error(error).is_some_and(|error| lacks.contains(&error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_for_a_while_ends_nothing() {
+        let failed = |error: Errno| RecorderError::file("make", Path::new("/run/x"), error.into());
+        assert!(failed(Errno::NOSPC).is_lack() && failed(Errno::MFILE).is_lack());
+        assert!(!failed(Errno::IO).is_lack() && !failed(Errno::ROFS).is_lack());
+        let source = Errno::NFILE.into();
+        assert!(is_lack(&RecordingError::Create { path: PathBuf::new(), source }));
+        let cause = ErrorCause::System(Errno::NOSPC.into());
+        assert!(is_lack(&RecordingError::Write { path: PathBuf::new(), cause }));
+        let cause = ErrorCause::Content("no space".to_owned());
+        assert!(!is_lack(&RecordingError::Write { path: PathBuf::new(), cause }));
     }
 }

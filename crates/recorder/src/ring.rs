@@ -2,11 +2,13 @@
 //! removed. It is kept in memory (tmpfs), so that recording never waits for a disk.
 //!
 //! A watch ends and another begins once an hour, or when it has met too many names: each is a
-//! *generation* with a recording of its own, since names and ids start anew.
+//! *generation* with a recording of its own, since names and ids start anew. Where its file system
+//! is full, a generation ends early, and what comes is counted as lost until another one begins.
 //!
 //! What does not belong here: when an incident is cut out of it (see [`crate::incidents`]).
 
 use crate::disk;
+use crate::error::is_lack;
 use iowhy_model::recording::{
     RecordingError, RecordingWriter, SegmentLimits, add_open_round, cut, remove_round, round_bytes,
 };
@@ -135,6 +137,15 @@ pub struct OpenRows<'a> {
     pub names: &'a Names,
 }
 
+/// A change of whether the ring keeps what comes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum RingChange {
+    /// It does not, for a reason that passes: no room, no descriptors.
+    Stopped(String),
+    /// It does again.
+    GoesOn,
+}
+
 /// The ring of the last minutes.
 pub struct Ring {
     directory: PathBuf,
@@ -142,6 +153,10 @@ pub struct Ring {
     counter: u64,
     earlier: VecDeque<Generation>,
     current: Option<(Generation, RecordingWriter)>,
+    /// Whether rows were lost since a round was written last.
+    has_stopped: bool,
+    changes: Vec<RingChange>,
+    lost_requests: u64,
 }
 
 impl Ring {
@@ -158,14 +173,16 @@ impl Ring {
             counter: 0,
             earlier: VecDeque::new(),
             current: None,
+            has_stopped: false,
+            changes: Vec::new(),
+            lost_requests: 0,
         })
     }
 
-    /// Begins a generation, and finishes the one before it with `ended`, the environment at its
-    /// end.
+    /// Begins a generation.
     ///
     /// # Errors
-    /// Fails if its files cannot be written.
+    /// Fails if its files cannot be written, for another reason than one that passes.
     pub fn begin(&mut self, environment: &Environment) -> Result<(), RecordingError> {
         self.counter += 1;
         let directory = self.directory.join(format!("{:06}", self.counter));
@@ -176,7 +193,10 @@ impl Ring {
             segment_bytes: usize::MAX,
             segment_age: Duration::MAX,
         };
-        let writer = RecordingWriter::with_limits(&directory, environment, limits)?;
+        let writer = match RecordingWriter::with_limits(&directory, environment, limits) {
+            Ok(writer) => writer,
+            Err(cause) => return self.unless_it_passes(Err(cause), &Names::new()),
+        };
         let environment = environment.clone();
         let rounds = VecDeque::new();
         let generation = Generation { directory, environment, rounds, referred_bytes: 0 };
@@ -187,27 +207,32 @@ impl Ring {
     /// Adds rows.
     ///
     /// # Errors
-    /// Fails if they cannot be written.
+    /// Fails if they cannot be written, for another reason than one that passes.
     pub fn add(&mut self, batch: &Batch, names: &Names) -> Result<(), RecordingError> {
-        match &mut self.current {
-            Some((_, writer)) => writer.add(batch, names),
-            None => Ok(()),
-        }
+        let Some((_, writer)) = &mut self.current else {
+            self.lost_requests += batch.requests.len() as u64;
+            return Ok(());
+        };
+        let added = writer.add(batch, names);
+        self.unless_it_passes(added, names)
     }
 
     /// Ends the round that is being written, and removes the oldest rounds.
     ///
     /// # Errors
-    /// Fails if it cannot be written.
+    /// Fails if it cannot be written, for another reason than one that passes.
     pub fn rotate(
         &mut self,
         now_ns: u64,
         environment: &Environment,
         names: &Names,
     ) -> Result<(), RecordingError> {
-        if let Some((generation, writer)) = &mut self.current {
+        if let Some((_, writer)) = &mut self.current {
             writer.update(environment);
-            writer.rotate(names)?;
+            let written = writer.rotate(names);
+            self.unless_it_passes(written, names)?;
+        }
+        if let Some((generation, _)) = &mut self.current {
             generation.environment.clone_from(environment);
             let last = generation.rounds.back();
             let from_ns = last.map_or(environment.start_ns, |round| round.until_ns);
@@ -216,9 +241,52 @@ impl Ring {
             generation.referred_bytes += bytes.referred;
             let bytes = bytes.removable;
             generation.rounds.push_back(RingRound { number, from_ns, until_ns: now_ns, bytes });
+            if std::mem::take(&mut self.has_stopped) {
+                self.changes.push(RingChange::GoesOn);
+            }
         }
         self.prune(now_ns);
         Ok(())
+    }
+
+    /// Ends the generation for a failure that passes, and lets others go on: a recording takes no
+    /// more rows once one could not be written, and later rows refer to earlier ones.
+    fn unless_it_passes(
+        &mut self,
+        result: Result<(), RecordingError>,
+        names: &Names,
+    ) -> Result<(), RecordingError> {
+        let cause = match result {
+            Err(cause) if is_lack(&cause) => cause,
+            other => return other,
+        };
+        if let Some((mut generation, writer)) = self.current.take() {
+            let before = generation.environment.losses.requests();
+            // The earlier rounds can be read whether or not this can be written.
+            let _ = writer.finish(&mut generation.environment, names);
+            let lost = generation.environment.losses.requests().saturating_sub(before);
+            self.lost_requests += lost;
+            self.earlier.push_back(generation);
+        }
+        if !std::mem::replace(&mut self.has_stopped, true) {
+            self.changes.push(RingChange::Stopped(cause.to_string()));
+        }
+        Ok(())
+    }
+
+    /// Returns the changes since the last call.
+    pub fn take_changes(&mut self) -> Vec<RingChange> {
+        std::mem::take(&mut self.changes)
+    }
+
+    /// Returns how many requests were not kept since the last call.
+    pub fn take_lost_requests(&mut self) -> u64 {
+        std::mem::take(&mut self.lost_requests)
+    }
+
+    /// Returns whether rows are lost until another generation begins.
+    pub fn has_stopped(&self) -> bool {
+        self.current.is_none() && self.has_stopped
     }
 
     fn prune(&mut self, now_ns: u64) {
@@ -246,7 +314,7 @@ impl Ring {
     /// Ends the generation, with its last rows added before.
     ///
     /// # Errors
-    /// Fails if it cannot be written.
+    /// Fails if it cannot be written, for another reason than one that passes.
     pub fn end(
         &mut self,
         now_ns: u64,
@@ -256,7 +324,8 @@ impl Ring {
         self.rotate(now_ns, environment, names)?;
         if let Some((generation, writer)) = self.current.take() {
             self.earlier.push_back(generation);
-            writer.finish(&mut environment.clone(), names)?;
+            let finished = writer.finish(&mut environment.clone(), names);
+            self.unless_it_passes(finished, names)?;
         }
         Ok(())
     }

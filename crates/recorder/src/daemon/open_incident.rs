@@ -52,8 +52,35 @@ impl OpenIncident {
 }
 
 impl Daemon<'_> {
-    /// Begins an incident, unless too many already wait for a disk.
+    /// Begins an incident, unless too many already wait for a disk, or there is no room for it.
     pub(super) fn begin_incident(
+        &mut self,
+        watch: &mut DaemonWatch,
+        trigger: Trigger,
+        now_ns: u64,
+    ) -> Result<(), RecorderError> {
+        let begun = self.try_incident(watch, trigger, now_ns);
+        self.without_room(begun)
+    }
+
+    /// Drops the open incident where room or descriptors were missing for it, which ends nothing
+    /// else.
+    fn without_room(&mut self, result: Result<(), RecorderError>) -> Result<(), RecorderError> {
+        match result {
+            Err(cause) if cause.is_lack() => {
+                self.policy.close();
+                if let Some(open) = self.open.take() {
+                    disk::remove(&open.directory);
+                }
+                let said = format!("an incident is not kept: {cause}");
+                self.say(&JournalLine::new(Priority::Warning, said));
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    fn try_incident(
         &mut self,
         watch: &mut DaemonWatch,
         trigger: Trigger,
@@ -120,7 +147,8 @@ impl Daemon<'_> {
         if let Some(open) = &mut self.open {
             open.record.complete = as_planned;
         }
-        self.cut(watch, true)?;
+        let cut = self.cut(watch, true);
+        self.without_room(cut)?;
         self.open = None;
         Ok(())
     }

@@ -9,6 +9,7 @@
 mod causes;
 mod configuration;
 mod day;
+mod full;
 mod host;
 mod month;
 mod storage;
