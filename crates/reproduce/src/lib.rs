@@ -11,6 +11,7 @@
 //! | [`target`] | where it may run, and where never |
 //! | [`replay`] | the exact sequence of requests instead |
 //! | [`run`] | laying out files, starting and ending the load |
+//! | `users` | who uses a block device |
 //! | [`undo`], [`guard`] | everything that was changed is given back, also after a kill |
 //! | [`settings`], `kernel_file` | `scheduler=none` and the like; the files of the kernel |
 //! | [`fit`] | free parameters, adjusted to what a run shows |
@@ -35,3 +36,4 @@ pub mod settings;
 pub mod streams;
 pub mod target;
 pub mod undo;
+mod users;

@@ -5,6 +5,7 @@
 
 use crate::error::{ActionContext, ReproduceError, Result};
 use crate::undo::{DEVICE_EDGE, DEVICE_MARK};
+use crate::users::user_of;
 use iowhy_fs::Folder;
 use rustix::fs::OFlags;
 use std::fs::{self, File, OpenOptions};
@@ -206,42 +207,6 @@ fn whole_disk(device: u64) -> Option<(String, (u32, u32))> {
     let (major, minor) = number.trim().split_once(':')?;
     let name = place.file_name()?.to_str()?.to_owned();
     Some((name, (major.parse().ok()?, minor.parse().ok()?)))
-}
-
-/// Returns the user of a device or of a partition of it: a mount, swap, an upper device.
-fn user_of(device: u64, disk: &str) -> Result<Option<String>> {
-    let base = PathBuf::from(format!("/sys/block/{disk}"));
-    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
-    let own = fs::canonicalize(format!("/sys/dev/block/{major}:{minor}"))
-        .context(|| format!("find {disk}"))?;
-    let is_whole = fs::canonicalize(&base).is_ok_and(|path| path == own);
-    let mut places = vec![own.clone()];
-    if is_whole {
-        let parts = fs::read_dir(&own).into_iter().flatten().flatten().map(|entry| entry.path());
-        places.extend(parts.filter(|path| path.join("partition").exists()));
-    }
-    let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
-    for place in places {
-        let name = place.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let number = fs::read_to_string(place.join("dev")).unwrap_or_default();
-        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-        let node = format!("/dev/{name}");
-        let is_mounted = mounts.lines().any(|line| {
-            let source = line.split_once(" - ").and_then(|parts| parts.1.split(' ').nth(1));
-            line.split(' ').nth(2) == Some(number.trim()) || source == Some(node.as_str())
-        });
-        if is_mounted {
-            return Ok(Some(format!("{name} is mounted")));
-        }
-        if swaps.lines().any(|line| line.split_whitespace().next() == Some(node.as_str())) {
-            return Ok(Some(format!("{name} is swap space")));
-        }
-        let above = fs::read_dir(place.join("holders")).into_iter().flatten().flatten().next();
-        if let Some(above) = above {
-            return Ok(Some(format!("{} uses {name}", above.file_name().to_string_lossy())));
-        }
-    }
-    Ok(None)
 }
 
 /// Whether a device has only zeros at both ends and at places between them, or is marked as used by
