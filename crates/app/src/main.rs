@@ -13,7 +13,7 @@
 //! | [`own`] | `--own` |
 //! | [`output`] | standard output and error: the only place that prints |
 //! | [`progress`] | how far long work is |
-//! | [`interruption`] | Ctrl-C while something is written |
+//! | [`interruption`] | Ctrl-C, and a limit of file sizes, while something is written |
 //! | [`partial`] | outputs that get their name when they are whole |
 //! | [`redaction`] | `--redact` |
 //! | [`slow_disk`] | a recording waits for its disk |
@@ -48,6 +48,7 @@ use iowhy_capture::reader;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    interruption::fail_at_size_limit();
     if reader::is_asked_for() {
         iowhy_fs::rights::keep_those_of_parent_only();
         iowhy_capture::confined::limit_reader(reader::role());

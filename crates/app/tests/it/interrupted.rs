@@ -112,6 +112,44 @@ fn an_interrupted_export_leaves_nothing() {
     }
 }
 
+/// A session that closes sends SIGTERM and SIGHUP together: both ask for one end, in order.
+#[test]
+fn two_signals_at_a_time_are_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = big_recording(folder.path());
+    let before = names(folder.path());
+    let output = folder.path().join("table.csv");
+    let arguments = ["export", source.to_str().unwrap(), "--format", "csv", "-o"];
+    let mut child = start(&[&arguments[..], &[output.to_str().unwrap()]].concat());
+    let begun = Instant::now();
+    while !names(folder.path()).iter().any(|name| name.contains(".partial-")) {
+        assert!(child.try_wait().unwrap().is_none(), "it ended before it wrote");
+        assert!(begun.elapsed() < Duration::from_secs(60), "it writes nothing");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let pid = Pid::from_raw(child.id() as i32).unwrap();
+    kill_process(pid, Signal::TERM).unwrap();
+    kill_process(pid, Signal::HUP).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(names(folder.path()), before);
+}
+
+#[test]
+fn a_limit_of_file_sizes_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = big_recording(folder.path());
+    for more in [&[][..], &["--format", "csv"]] {
+        let mut command = Command::new("sh");
+        command.args(["-c", "ulimit -f 10; exec \"$0\" \"$@\""]).arg(env!("CARGO_BIN_EXE_iowhy"));
+        let output = folder.path().join("output");
+        command.arg("export").arg(&source).args(more).arg("-o").arg(&output);
+        let ended = command.output().unwrap();
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(1), "{more:?}: {said}");
+        assert!(said.contains("File too large"), "{more:?}: {said}");
+    }
+}
+
 #[test]
 fn an_interrupted_import_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();

@@ -24,6 +24,7 @@ const FIT: Duration = Duration::from_secs(4);
 /// Runs, records, compares.
 pub fn run(args: &RerunArgs) -> Result<(), Failure> {
     interruption::note_signals()?;
+    interruption::set_outcome("no recording was written");
     let options = options(&args.places)?;
     let plan = folder::read(&args.folder)?;
     let recording = match &args.output {
@@ -41,6 +42,7 @@ pub fn run(args: &RerunArgs) -> Result<(), Failure> {
     }
     output::note(&format!("recording for {} s", time.as_secs_f64()));
     let times = rounds::record(&prepared, time, &recording)?;
+    interruption::set_outcome("the run's recording was written, and not compared");
     times.filter(|time| time.done > 0).iter().for_each(punctuality);
     let disks = prepared.disks();
     let original = prepared.plan().original.clone();

@@ -26,6 +26,7 @@ struct AllRounds {
 /// Runs all rounds and shows the difference.
 pub fn run(args: &VerifyArgs) -> Result<(), Failure> {
     interruption::note_signals()?;
+    interruption::set_outcome("no recording was written");
     let options = options(&args.places)?;
     let parsed = args.with.iter().map(|text| Alteration::parse(text));
     let alterations = parsed.collect::<Result<Vec<_>, _>>()?;
