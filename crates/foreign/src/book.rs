@@ -11,7 +11,7 @@ use iowhy_model::health::{DeviceHealth, KernelMessage};
 use iowhy_model::metric::Shape;
 use iowhy_model::source::Batch;
 use iowhy_model::{Metric, Names, Sample, Scope};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Columns of `/proc/diskstats` behind the name.
 pub const COLUMNS: usize = 17;
@@ -56,12 +56,21 @@ const METRICS: [(Metric, f64); COLUMNS] = [
     (Metric::FlushTime, 1e6),
 ];
 
+/// What of a subject was put into a batch last.
+#[derive(Clone, Copy, Debug, Default)]
+struct SampledColumns {
+    /// When, ns; none if it never was.
+    at_ns: Option<u64>,
+    /// The values then.
+    values: [f64; COLUMNS],
+}
+
 /// A device's counters so far; a column is known if it was told at least once.
 #[derive(Clone, Debug, Default)]
 struct DeviceBook {
     columns: [f64; COLUMNS],
     is_known: [bool; COLUMNS],
-    is_sampled: bool,
+    sampled: SampledColumns,
     number: (u32, u32),
     settings: BTreeMap<String, String>,
     model: Option<String>,
@@ -77,7 +86,8 @@ struct DeviceBook {
 #[derive(Clone, Copy, Debug, Default)]
 struct OtherValue {
     value: f64,
-    is_sampled: bool,
+    /// The value that was put into a batch last, and when, ns.
+    sampled: Option<(u64, f64)>,
     /// The table that tells of it.
     teller: u32,
 }
@@ -88,6 +98,9 @@ pub struct CounterBook {
     now_ns: u64,
     devices: BTreeMap<String, DeviceBook>,
     others: BTreeMap<(Metric, String), OtherValue>,
+    /// Those of which something was told since values were put into a batch last.
+    told_devices: BTreeSet<String>,
+    told_others: BTreeSet<(Metric, String)>,
     /// The time at which values were put into a batch last, ns.
     sampled_ns: u64,
     /// Subjects beyond the bounds.
@@ -113,6 +126,8 @@ impl Default for CounterBook {
             now_ns: BEGIN_NS,
             devices: BTreeMap::new(),
             others: BTreeMap::new(),
+            told_devices: BTreeSet::new(),
+            told_others: BTreeSet::new(),
             sampled_ns: BEGIN_NS,
             refused: 0,
             has_joint_times: false,
@@ -195,6 +210,7 @@ impl CounterBook {
     /// Adds the growth in an interval to columns of a device: column and growth.
     pub fn add(&mut self, name: &str, grown: &[(usize, f64)]) {
         let Some(device) = self.told(name) else { return };
+        let mut is_told = false;
         for (column, by) in grown {
             if by.is_finite()
                 && let (Some(value), Some(known)) =
@@ -202,7 +218,11 @@ impl CounterBook {
             {
                 *value = if METRICS[*column].0 == Metric::InFlight { *by } else { *value + by };
                 *known = true;
+                is_told = true;
             }
+        }
+        if is_told && !self.told_devices.contains(name) {
+            self.told_devices.insert(name.to_owned());
         }
     }
 
@@ -281,8 +301,8 @@ impl CounterBook {
             return;
         }
         let teller = self.table;
-        let fresh = || OtherValue { value: 0.0, is_sampled: false, teller };
-        let entry = self.others.entry(key).or_insert_with(fresh);
+        let fresh = || OtherValue { value: 0.0, sampled: None, teller };
+        let entry = self.others.entry(key.clone()).or_insert_with(fresh);
         if entry.teller != teller {
             self.told_twice += 1;
             return;
@@ -292,34 +312,55 @@ impl CounterBook {
             Shape::Gauge => value,
             Shape::Counter => *held + value.max(0.0),
         };
+        self.told_others.insert(key);
     }
 
-    /// Puts the values as of now into a batch. A counter that is new began at zero when values were
-    /// put there last.
+    /// Puts the values that were told since the last call into a batch, as of now; the others are
+    /// what they were. A counter that is new began at zero when values were put there last.
     pub fn sample(&mut self, batch: &mut Batch, names: &mut Names) {
         if batch.samples.len() >= MOST_SAMPLES {
             self.unsampled += 1;
             return;
         }
-        self.sample_all(batch, names);
+        self.sample_told(batch, names);
+    }
+
+    fn sample_told(&mut self, batch: &mut Batch, names: &mut Names) {
+        let mut sampler =
+            BookSampler { from_ns: self.sampled_ns, time_ns: self.now_ns, batch, names };
+        for name in std::mem::take(&mut self.told_devices) {
+            if let Some(device) = self.devices.get_mut(&name) {
+                sampler.device(&name, device);
+            }
+        }
+        for key in std::mem::take(&mut self.told_others) {
+            if let Some(held) = self.others.get_mut(&key) {
+                sampler.other(&key, held);
+            }
+        }
+        self.sampled_ns = self.now_ns;
     }
 
     fn sample_all(&mut self, batch: &mut Batch, names: &mut Names) {
-        let mut sampler =
-            BookSampler { from_ns: self.sampled_ns, time_ns: self.now_ns, batch, names };
-        for (name, device) in &mut self.devices {
-            let is_new = !std::mem::replace(&mut device.is_sampled, true);
-            for (column, (metric, unit)) in METRICS.iter().enumerate() {
-                if device.is_known[column] {
-                    sampler.push(*metric, name, device.columns[column] * unit, is_new);
-                }
-            }
-        }
-        for ((metric, subject), held) in &mut self.others {
-            let is_new = !std::mem::replace(&mut held.is_sampled, true);
-            sampler.push(*metric, subject, held.value, is_new);
-        }
-        self.sampled_ns = self.now_ns;
+        let devices = self.devices.iter().filter(|(_, device)| device.is_known.contains(&true));
+        self.told_devices = devices.map(|(name, _)| name.clone()).collect();
+        self.told_others = self.others.keys().cloned().collect();
+        self.sample_told(batch, names);
+    }
+
+    /// Puts the values that are older than the last ones into a batch once more: each series lasts
+    /// until the end.
+    pub fn sample_ends(&mut self, batch: &mut Batch, names: &mut Names) {
+        let until_ns = self.sampled_ns;
+        let now_ns = std::mem::replace(&mut self.now_ns, until_ns);
+        let is_older = |at_ns: Option<u64>| at_ns.is_some_and(|at_ns| at_ns < until_ns);
+        let devices = self.devices.iter().filter(|(_, device)| is_older(device.sampled.at_ns));
+        self.told_devices = devices.map(|(name, _)| name.clone()).collect();
+        let others = self.others.iter();
+        let others = others.filter(|(_, held)| is_older(held.sampled.map(|(at_ns, _)| at_ns)));
+        self.told_others = others.map(|(key, _)| key.clone()).collect();
+        self.sample_told(batch, names);
+        self.now_ns = now_ns;
     }
 
     /// Ends the timeline. The rates of a table that covers only a part of the time, as tables
@@ -411,13 +452,35 @@ struct BookSampler<'a> {
 }
 
 impl BookSampler<'_> {
-    fn push(&mut self, metric: Metric, subject: &str, value: f64, is_new: bool) {
+    fn device(&mut self, name: &str, device: &mut DeviceBook) {
+        let before = device.sampled;
+        for (column, (metric, unit)) in METRICS.iter().enumerate() {
+            if device.is_known[column] {
+                let before = before.at_ns.map(|at_ns| (at_ns, before.values[column] * unit));
+                self.push(*metric, name, device.columns[column] * unit, before);
+            }
+        }
+        device.sampled = SampledColumns { at_ns: Some(self.time_ns), values: device.columns };
+    }
+
+    fn other(&mut self, (metric, subject): &(Metric, String), held: &mut OtherValue) {
+        self.push(*metric, subject, held.value, held.sampled);
+        held.sampled = Some((self.time_ns, held.value));
+    }
+
+    /// Adds a value. What was told last before the last call had that value until then, and what is
+    /// new began at zero.
+    fn push(&mut self, metric: Metric, subject: &str, value: f64, before: Option<(u64, f64)>) {
         let info = metric.info();
         let (scope, subject) = (info.scope, self.names.intern(subject));
         let metric = self.names.intern(info.word);
         let sample = Sample { time_ns: self.time_ns, scope, subject, metric, value };
-        if is_new && info.shape == Shape::Counter && self.from_ns < self.time_ns {
-            self.batch.samples.push(Sample { time_ns: self.from_ns, value: 0.0, ..sample.clone() });
+        let earlier = match before {
+            None => (info.shape == Shape::Counter).then_some(0.0),
+            Some((at_ns, value)) => (at_ns < self.from_ns).then_some(value),
+        };
+        if let Some(value) = earlier.filter(|_| self.from_ns < self.time_ns) {
+            self.batch.samples.push(Sample { time_ns: self.from_ns, value, ..sample.clone() });
         }
         self.batch.samples.push(sample);
     }
@@ -466,5 +529,51 @@ impl DeviceBook {
             kernel_messages: self.messages.clone(),
             ..Device::default()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn values(batch: &Batch, names: &Names, subject: &str) -> Vec<(u64, f64)> {
+        let own = batch.samples.iter().filter(|sample| names.get(sample.subject) == subject);
+        own.map(|sample| (sample.time_ns / BEGIN_NS - 1, sample.value)).collect()
+    }
+
+    #[test]
+    fn each_interval_takes_rows_for_what_it_tells_of() {
+        const SUBJECTS: u32 = 1_000;
+        let (mut book, mut batch, mut names) =
+            (CounterBook::default(), Batch::default(), Names::new());
+        for number in 0..SUBJECTS {
+            book.advance(1.0);
+            book.other(Metric::ProcessMajorFaults, &number.to_string(), 7.0);
+            book.add(&format!("sd{number}"), &[(0, 1.0)]);
+            book.sample(&mut batch, &mut names);
+        }
+        book.sample_ends(&mut batch, &mut names);
+        // Its beginning, its growth and its end.
+        assert!(batch.samples.len() <= 2 * 3 * SUBJECTS as usize, "{}", batch.samples.len());
+        assert_eq!(values(&batch, &names, "4"), [(4, 0.0), (5, 7.0), (1_000, 7.0)]);
+        assert_eq!(values(&batch, &names, "sd4"), [(4, 0.0), (5, 1.0), (1_000, 1.0)]);
+    }
+
+    #[test]
+    fn what_was_not_told_did_not_grow() {
+        let (mut book, mut batch, mut names) =
+            (CounterBook::default(), Batch::default(), Names::new());
+        for second in 1..=10 {
+            book.advance(1.0);
+            book.add("sda", &[(0, 1.0)]);
+            if [1, 2, 8].contains(&second) {
+                book.add("sdb", &[(0, 5.0)]);
+            }
+            book.sample(&mut batch, &mut names);
+        }
+        book.sample_ends(&mut batch, &mut names);
+        let told = [(0, 0.0), (1, 5.0), (2, 10.0), (7, 10.0), (8, 15.0), (10, 15.0)];
+        assert_eq!(values(&batch, &names, "sdb"), told);
+        assert_eq!(values(&batch, &names, "sda").len(), 11);
     }
 }

@@ -156,6 +156,7 @@ impl ForeignImport {
         } else {
             self.tables.finish(book, found, out);
         }
+        book.sample_ends(out.batch, out.names);
         *found.devices = book.devices();
         let is_told = !found.devices.is_empty() || !self.tables.kinds().is_empty();
         found.host_messages = self.tables.host_messages();
