@@ -1,6 +1,6 @@
 //! Ctrl-C while something is written: the command ends in order and removes what it began. A second
-//! one ends it at once. Of other signals a second one does so only if it comes later: a session that
-//! closes, and timeout(1), send several at a time.
+//! one ends it at once. Of other signals a second one does so only if it comes later: a session
+//! that closes, and timeout(1), send several at a time.
 //!
 //! What does not belong here: live watches, whose end a signal asks for ([`crate::watching`]).
 

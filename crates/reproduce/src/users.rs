@@ -1,4 +1,5 @@
-//! Users of a block device, of whom some keep the kernel from giving it to another, and some do not.
+//! Users of a block device, of whom some keep the kernel from giving it to another, and some do
+//! not.
 //!
 //! What does not belong here: whether data is on it (see [`crate::target`]).
 
@@ -66,7 +67,7 @@ fn device_at(path: &Path) -> Option<(u32, u32)> {
     (kind == FileType::BlockDevice).then_some((about.stx_rdev_major, about.stx_rdev_minor))
 }
 
-/// A loop device that stands on one of `devices`: it claims none of them.
+/// A loop device that is above one of `devices`: it claims none of them.
 fn loop_above(devices: &[(u32, u32)]) -> Option<String> {
     let all = fs::read_dir("/sys/block").into_iter().flatten().flatten();
     let mut loops = all.filter_map(|entry| {
@@ -75,7 +76,7 @@ fn loop_above(devices: &[(u32, u32)]) -> Option<String> {
         Some((entry.file_name().to_string_lossy().into_owned(), device))
     });
     let (name, _) = loops.find(|(_, device)| devices.contains(device))?;
-    Some(format!("{name} stands on it"))
+    Some(format!("{name} is above it"))
 }
 
 /// Another process that has one of `devices` open for writing, as a virtual machine has its disks.
@@ -162,7 +163,7 @@ mod tests {
         assert_eq!(device.user(), None);
         let above = LoopDevice::on(Path::new(&device.0)).unwrap();
         let name = above.0.strip_prefix("/dev/").unwrap();
-        assert_eq!(device.user(), Some(format!("{name} stands on it")));
+        assert_eq!(device.user(), Some(format!("{name} is above it")));
         drop(above);
         for (how, is_user) in [("<>", true), (">>", true), ("<", false)] {
             let mut child = opened(&device.0, how);

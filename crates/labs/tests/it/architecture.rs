@@ -335,6 +335,7 @@ const MAY_READ: &[(&str, &str)] = &[
     ("reproduce/src/run/mod.rs", "/proc/meminfo"),
     ("reproduce/src/target.rs", "/proc and /sys"),
     ("reproduce/src/undo.rs", "/proc and /sys"),
+    ("reproduce/src/users.rs", "/proc and /sys"),
 ];
 
 /// Returns lines of the product's code, without tests and comments, that have one of `wanted` in

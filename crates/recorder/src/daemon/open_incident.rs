@@ -52,7 +52,7 @@ impl OpenIncident {
 }
 
 impl Daemon<'_> {
-    /// Begins an incident, unless too many already wait for a disk, or there is no room for it.
+    /// Begins an incident, unless too many already wait for a disk, or it does not fit.
     pub(super) fn begin_incident(
         &mut self,
         watch: &mut DaemonWatch,

@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 /// Frames are at least so far apart, however many signals come: a window that is dragged sends
 /// hundreds.
 const FRAME: Duration = Duration::from_millis(25);
-/// The columns and rows that are drawn: whoever has the terminal can set a size that takes all
+/// The columns and rows that are drawn: anyone who has the terminal can set one that takes all
 /// memory.
 const MOST_COLUMNS: u16 = 1000;
 const MOST_ROWS: u16 = 500;
