@@ -78,8 +78,8 @@ fn detect(given: &[PathBuf]) -> Result<FoundSource, Failure> {
     }
 }
 
-/// Fails if a path is given twice, also by a link: its figures would count twice. The files of a
-/// prefix and one of them are not told apart here.
+/// Fails if a path is given twice, also by a link: its figures would count twice. A prefix and
+/// one of its files are not compared here.
 fn once_each(given: &[PathBuf]) -> Result<(), Failure> {
     let mut seen = BTreeSet::new();
     for path in given {

@@ -5,8 +5,9 @@ use crate::facts::Facts;
 use crate::rule::RuleVerdict;
 use crate::{Diagnosis, Finding, FindingLayer, Severity, diagnose, rule_of};
 use iowhy_analysis::script::ScriptSummary;
+use iowhy_model::metric::process_subject;
 use iowhy_model::script::{MS, START_NS, Script};
-use iowhy_model::{Origin, WaitClass};
+use iowhy_model::{Metric, Origin, WaitClass};
 
 const FDATASYNC: u32 = 75;
 const PREAD: u32 = 17;
@@ -280,4 +281,28 @@ fn faults_at_random_places_may_read_less() {
     };
     assert!(found(7919).starts_with("each fault reads 32 pages"), "{}", found(7919));
     assert!(!found(1).contains("each fault"), "a scan in order: {}", found(1));
+}
+
+/// A program that a person waits for at a terminal, or not, reads 64 KiB every 4 ms for 3 ms each,
+/// `apart` sectors apart.
+fn read_at_a_terminal(terminal: f64, apart: u64) -> Option<Severity> {
+    let mut script = Script::new(10);
+    for index in 0..2000 {
+        let read = script.read("sda", 65_536).by(7, "mutt").at((index * 4 * MS) as i64);
+        read.sector(index * apart).file("/mail/1").direct(500, 500, 3 * MS - 1000).add();
+        script.wait((7, "mutt"), WaitClass::PageRead, 3 * MS, 3 * MS, 0);
+        let sda = script.names.intern("sda");
+        let wait = script.batch.waits.last_mut().unwrap();
+        wait.start_ns += index * 4 * MS;
+        (wait.device, wait.syscall) = (Some(sda), Some(0));
+    }
+    script.sample(1, Metric::WorkTerminal, &process_subject(7, "mutt"), terminal);
+    severity(&script, "slow-reads")
+}
+
+#[test]
+fn a_person_who_waits_for_reads_in_no_order_is_held_up() {
+    assert_eq!(read_at_a_terminal(1.0, 79_192), Some(Severity::Warning));
+    assert_eq!(read_at_a_terminal(0.0, 79_192), Some(Severity::Info));
+    assert_eq!(read_at_a_terminal(1.0, 128), Some(Severity::Info), "a copy at the disk's pace");
 }

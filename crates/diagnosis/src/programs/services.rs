@@ -139,8 +139,8 @@ pub(super) const ALL: &[KnownProgram] = &[
         "RRDtool": ["rrdcached", "rrdtool"];
         Pool: "rrdcached: more write threads (-t), and updates that are spread over time (-z; a \
             larger -w with a journal, -j)",
-        Reads: "rrdcached: more write threads (-t), updates that are spread over time (-z; a larger \
-            -w with a journal, -j), and memory or a faster disk for its files",
+        Reads: "rrdcached: more write threads (-t), updates that are spread over time (-z; a \
+            larger -w with a journal, -j), and memory or a faster disk for its files",
     },
     program! {
         "Squid": ["squid"];
