@@ -319,8 +319,8 @@ impl PendingReport {
             limits.push("the first report, usually the mean since boot, was left out".to_owned());
         }
         if self.firsts_left_out > 0 {
-            let meaning = "further runs that begin with a mean since boot, which was left out (of \
-                           `iostat -y` it is none: give one run at a time)";
+            let meaning = "further runs whose first report, usually a mean since boot, was left \
+                           out (of `iostat -y` it is none: give one run at a time)";
             limits.push(counted(self.firsts_left_out, meaning));
         }
         if self.assumed > 0 {

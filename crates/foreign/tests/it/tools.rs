@@ -46,7 +46,7 @@ fn each_run_of_iostat_begins_with_a_mean_since_boot() {
     assert_eq!(read.rate("sda", Direction::Read), (80.0, 95.0));
     assert_eq!(read.summary.watch.duration_ns, 20_000_000_000);
     assert!(
-        read.said().contains("1 further run that begins with a mean since boot"),
+        read.said().contains("1 further run whose first report, usually a mean since boot"),
         "{}",
         read.said()
     );
