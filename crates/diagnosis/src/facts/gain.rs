@@ -9,7 +9,6 @@ use crate::words;
 use iowhy_analysis::summary::patterns::WaitGroup;
 use iowhy_analysis::summary::{Work, WorkKind};
 use iowhy_model::Metric;
-use iowhy_model::metric::process_of;
 use serde::Serialize;
 
 /// The least share of a group's time that is one thread's, for what follows its waits to count:
@@ -112,9 +111,7 @@ impl Facts<'_> {
         if group.threads > 1 && (group.foremost_ns as f64) < ONE_THREAD * group.time_ns as f64 {
             return 1.0;
         }
-        let series = self.summary().samples.of(Metric::HiddenWait).iter();
-        let own = series
-            .filter(|series| process_of(&series.subject).is_some_and(|process| process.0 == pid));
+        let own = self.of_process(Metric::HiddenWait, pid);
         let hidden_ns: f64 = own.filter_map(|series| series.change).sum();
         if let Some(share) = self.critical_share(pid, hidden_ns) {
             return share;
@@ -171,19 +168,14 @@ impl Facts<'_> {
     /// Whether a process has no connection to others but its standard streams.
     fn has_no_peers(&self, pid: u32) -> bool {
         const STREAMS: f64 = 2.0;
-        let series = self.summary().samples.of(Metric::WorkPeers).iter();
-        let mut own =
-            series.filter(|series| process_of(&series.subject).is_some_and(|it| it.0 == pid));
+        let mut own = self.of_process(Metric::WorkPeers, pid);
         own.next().is_some_and(|series| series.max.unwrap_or(series.last) <= STREAMS)
     }
 
     /// Returns the CPU time of a process for each unit of time: 1 for one CPU that is never idle.
     /// `None` if it was not read twice.
     fn cpu_share(&self, pid: u32) -> Option<f64> {
-        let series = self.summary().samples.of(Metric::ProcessCpu).iter();
-        let mut own =
-            series.filter(|series| process_of(&series.subject).is_some_and(|it| it.0 == pid));
-        let series = own.next()?;
+        let series = self.of_process(Metric::ProcessCpu, pid).next()?;
         let [(first_ns, first), .., (last_ns, last)] = series.points.as_slice() else {
             return None;
         };
@@ -197,10 +189,7 @@ impl Facts<'_> {
         if self.gained_share(group) >= NOTHING {
             return None;
         }
-        let series = self.summary().samples.of(Metric::SleptForOwn).iter();
-        let own = series.filter(|series| {
-            process_of(&series.subject).is_some_and(|process| process.0 == group.pid)
-        });
+        let own = self.of_process(Metric::SleptForOwn, group.pid);
         let slept_ns: f64 = own.filter_map(|series| series.change).sum();
         // Those of several threads may be more than the watch.
         let watch_ns = self.duration_ns() as f64;

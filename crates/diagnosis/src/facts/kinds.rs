@@ -9,7 +9,6 @@ use crate::programs;
 use iowhy_analysis::summary::patterns::WaitGroup;
 use iowhy_analysis::summary::{Work, WorkKind};
 use iowhy_model::Metric;
-use iowhy_model::metric::process_of;
 use std::collections::BTreeMap;
 
 impl Facts<'_> {
@@ -32,9 +31,7 @@ impl Facts<'_> {
 
     /// Whether a person waits at a terminal for a process.
     pub fn is_interactive(&self, pid: u32) -> bool {
-        let series = self.summary().samples.of(Metric::WorkTerminal).iter();
-        let mut own =
-            series.filter(|series| process_of(&series.subject).is_some_and(|it| it.0 == pid));
+        let mut own = self.of_process(Metric::WorkTerminal, pid);
         own.any(|series| series.max.unwrap_or(series.last) > 0.0)
     }
 
