@@ -5,12 +5,11 @@ use super::subject::Subject;
 use iowhy_analysis::summary::patterns::{DevicePatterns, WaitGroup, WaitStack, Waker};
 use iowhy_analysis::summary::{
     ChainRow, CodePathRow, DeviceSummary, Direction, DirectionSummary, Interval, ProcessRow,
-    Series, StageTime, Summary, UsedRow,
+    StageTime, Summary, UsedRow,
 };
 use iowhy_model::environment::is_part_of;
-use iowhy_model::metric::process_of;
 use iowhy_model::path_patterns::without_numbers;
-use iowhy_model::{Metric, Origin, WaitClass};
+use iowhy_model::{Origin, WaitClass};
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
@@ -459,12 +458,6 @@ impl<'a> Facts<'a> {
             .find(|device| device.name == name)
             .and_then(|device| device.partition_of.as_deref());
         whole.unwrap_or(name)
-    }
-
-    /// Returns a process's series of a metric; of several programs that it ran, one each.
-    pub fn of_process(&self, metric: Metric, pid: u32) -> impl Iterator<Item = &'a Series> {
-        let series = self.summary.samples.of(metric).iter();
-        series.filter(move |series| process_of(&series.subject).is_some_and(|own| own.0 == pid))
     }
 
     /// Returns the share of page cache reads from a device that repeat earlier reads of this watch:

@@ -7,9 +7,18 @@ use super::Facts;
 use crate::facts::thresholds::WARNING_SHARE;
 use crate::programs;
 use iowhy_analysis::summary::patterns::WaitGroup;
-use iowhy_analysis::summary::{Work, WorkKind};
+use iowhy_analysis::summary::{Series, Work, WorkKind};
 use iowhy_model::Metric;
+use iowhy_model::metric::process_of;
 use std::collections::BTreeMap;
+
+impl<'a> Facts<'a> {
+    /// Returns a process's series of a metric; of several programs that it ran, one each.
+    pub fn of_process(&self, metric: Metric, pid: u32) -> impl Iterator<Item = &'a Series> {
+        let series = self.summary.samples.of(metric).iter();
+        series.filter(move |series| process_of(&series.subject).is_some_and(|own| own.0 == pid))
+    }
+}
 
 impl Facts<'_> {
     /// Whether a process was seen to work in the background, while a program that somebody waits
