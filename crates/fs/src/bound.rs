@@ -48,12 +48,16 @@ pub fn surround(wrapper: &mut Command, command: &Command) {
     }
 }
 
+/// Returns a command that starts this program again, for arguments that it answers before all
+/// others; `None` without /proc, and where this is a part of another program, such as a test.
+pub fn own_program() -> Option<Command> {
+    let can_be = BECOMES.load(Ordering::Relaxed) && Path::new(SELF).exists();
+    can_be.then(|| Command::new(SELF))
+}
+
 fn started(program: &Path, signal: Signal) -> Command {
-    // Without /proc the program runs to its end, as it does where this is a part of another.
-    if !BECOMES.load(Ordering::Relaxed) || !Path::new(SELF).exists() {
-        return Command::new(program);
-    }
-    let mut command = Command::new(SELF);
+    // Without it the program runs to its end.
+    let Some(mut command) = own_program() else { return Command::new(program) };
     let numbers = [std::process::id().to_string(), signal.as_raw().to_string()];
     command.arg(ARGUMENT).args(numbers).arg(program);
     command

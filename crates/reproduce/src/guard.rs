@@ -6,19 +6,13 @@
 use crate::undo;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::process::Stdio;
 
 /// The first argument of a guard. The user's arguments never begin with it: it is no command.
 const ARGUMENT: &str = "--give-back";
-/// This program, also where its file was replaced meanwhile.
-const SELF: &str = "/proc/self/exe";
-/// Whether this program becomes a guard when it is asked to.
-static BECOMES: AtomicBool = AtomicBool::new(false);
 
 /// Guards a run, if this process was started for that; returns whether it was.
 pub fn become_guard() -> bool {
-    BECOMES.store(true, Ordering::Relaxed);
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next().is_none_or(|first| first != ARGUMENT) {
         return false;
@@ -32,10 +26,7 @@ pub fn become_guard() -> bool {
 /// Starts the guard of the run whose notes are in `folder`. Without one the next run gives back
 /// what this one leaves.
 pub(crate) fn start(folder: &Path) {
-    if !BECOMES.load(Ordering::Relaxed) {
-        return;
-    }
-    let mut guard = Command::new(SELF);
+    let Some(mut guard) = iowhy_fs::bound::own_program() else { return };
     guard.arg(ARGUMENT).arg(folder).current_dir("/");
     // The terminal's signals are not for it: it outlives the run.
     guard.process_group(0).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
