@@ -30,8 +30,11 @@ macro_rules! program {
     };
 }
 
+mod brokers;
 mod databases;
 mod logs;
+mod mail;
+mod monitoring;
 mod services;
 
 /// The role of a file.
@@ -178,7 +181,9 @@ fn fits(path: &str, part: &str) -> bool {
 }
 
 fn all() -> impl Iterator<Item = &'static KnownProgram> {
-    databases::ALL.iter().chain(services::ALL).chain(logs::ALL)
+    let tables =
+        [databases::ALL, brokers::ALL, monitoring::ALL, mail::ALL, services::ALL, logs::ALL];
+    tables.into_iter().flatten()
 }
 
 /// Returns the program of a process, else of a file whose path is unmistakable.
@@ -190,14 +195,14 @@ pub fn of(process: Option<&str>, file: Option<&str>) -> Option<&'static KnownPro
     };
     match by_process {
         // What runs in it is known by its files.
-        Some(runtime) if runtime.name == RUNTIME => by_path().or(Some(runtime)),
+        Some(runtime) if RUNTIMES.contains(&runtime.name) => by_path().or(Some(runtime)),
         Some(program) => Some(program),
         None => by_path(),
     }
 }
 
-/// The name of a program in which others run.
-const RUNTIME: &str = "JVM";
+/// The names of programs in which others run.
+const RUNTIMES: &[&str] = &["JVM", "Erlang"];
 
 /// Returns every process name and every part of a path in the table.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
@@ -241,7 +246,12 @@ const MAINTENANCE: &[&str] = &[
     "pg_dump",
     "mysqldump",
     "mariadb-dump",
+    "mongodump",
     "pg_basebackup",
+    "pgbackrest",
+    "barman",
+    "wal-g",
+    "btrbk",
     "mariabackup",
     "xtrabackup",
 ];
@@ -335,6 +345,15 @@ pub fn yields_to(process: &str, other: &str) -> bool {
     is_background(process) && !is_background(other)
 }
 
+/// Whether programs of any kind run under this name, so that two processes of it need not be one
+/// program.
+pub fn is_interpreter(process: &str) -> bool {
+    const NAMES: &[&str] = &["java", "node", "nodejs", "beam.smp", "mono", "dotnet", "bash", "sh"];
+    const BEGINNINGS: &[&str] = &["python", "perl", "ruby", "lua"];
+    let begins = |name: &&str| process.starts_with(name);
+    NAMES.contains(&process) || BEGINNINGS.iter().any(|name| begins(&name))
+}
+
 /// Whether a process indexes files for later searches.
 pub fn is_indexer(process: &str) -> bool {
     ["updatedb", "plocate-build", "tracker-", "localsearch-", "baloo_file"]
@@ -376,6 +395,26 @@ mod tests {
         assert_eq!(role_of(Some("postgres"), "/db/base/pgsql_tmp/pgsql_tmp7.0"), Some(Temporary));
         assert_eq!(role_of(Some("postgres"), "/db/base/16384/2619"), Some(Data));
         assert_eq!(role_of(None, "/db/base/16384/2619"), None);
+    }
+
+    #[test]
+    fn a_store_in_a_runtime_or_a_script_is_known_by_its_files() {
+        for (process, path, name, role) in [
+            ("beam.smp", "/rabbitmq/mnesia/r@h/quorum/r@h/00000001.wal", "RabbitMQ", WriteAheadLog),
+            ("beam.smp", "/couchdb/data/shards/00000000-7fffffff/db.1700.couch", "CouchDB", Data),
+            ("java", "/zk/version-2/log.100000001", "ZooKeeper", WriteAheadLog),
+            ("java", "/srv/mc/world/region/r.0.-1.mca", "Minecraft server", Data),
+            ("java", "/var/lib/jenkins/jobs/app/builds/7/log", "Jenkins", Data),
+            ("hassio", "/config/home-assistant_v2.db-wal", "Home Assistant", WriteAheadLog),
+            ("cleanup", "/var/spool/postfix/incoming/1A2B", "Postfix", Data),
+            ("uwsgi-graphite", "/whisper/servers/a/cpu.wsp", "Graphite", Data),
+            ("poller", "/cacti/rra/host.rrd", "RRD files", Data),
+        ] {
+            assert_eq!(of(Some(process), Some(path)).map(|it| it.name), Some(name), "{path}");
+            assert_eq!(role_of(Some(process), path), Some(role), "{path}");
+        }
+        assert_eq!(of(Some("java"), Some("/srv/app/data.bin")).map(|it| it.name), Some("JVM"));
+        assert!(of(Some("cleanup"), Some("/srv/app/data.bin")).is_none());
     }
 
     #[test]

@@ -232,6 +232,9 @@ metrics! {
                                                         of processes that wait for storage, now \
                                                         and then, and of those in cgroups whose \
                                                         limit of CPU time was reached.";
+        ProcessSystemCpu = "stat.system_ns" Counter Nanoseconds
+            "CPU time of its threads within the kernel, in clock ticks; of processes that wait for \
+             storage, now and then.";
         HeldBack = "cgroup.cpu_throttled_ns" Counter Nanoseconds
             "Time in which its cgroup was throttled by its own or an ancestor's CPU limit, on all \
              CPUs together; the same for all of its processes.";

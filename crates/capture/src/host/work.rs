@@ -37,6 +37,8 @@ pub struct WorkSeen {
     pub scheduler: u32,
     /// CPU time of its threads, nanoseconds. `None` if that is not known.
     pub cpu_ns: Option<u64>,
+    /// Of that, the time within the kernel, nanoseconds. `None` if that is not known.
+    pub system_ns: Option<u64>,
 }
 
 /// The sockets of network namespaces, each read once.
@@ -62,7 +64,8 @@ impl WorkSeen {
     pub fn of(pid: u32, tables: &mut SocketTables) -> Option<WorkSeen> {
         let stat = ProcStat::for_pid(pid)?;
         let terminal = is_in_foreground(&stat);
-        let mut seen = WorkSeen { terminal, cpu_ns: stat.cpu_ns(), ..WorkSeen::default() };
+        let (cpu_ns, system_ns) = (stat.cpu_ns(), stat.system_ns());
+        let mut seen = WorkSeen { terminal, cpu_ns, system_ns, ..WorkSeen::default() };
         (seen.waiter, seen.scheduler) = parents_of(&stat.name, stat.field(4)? as u32);
         let mut sockets: Vec<u64> = Vec::new();
         let entries = fs::read_dir(format!("/proc/{pid}/fd")).ok()?;

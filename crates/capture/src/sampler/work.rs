@@ -28,7 +28,7 @@ struct Written {
     read: u64,
     /// The sample in which all values were written.
     whole: u64,
-    values: [Option<u64>; 6],
+    values: [Option<u64>; 7],
 }
 
 /// Reads who may wait for processes.
@@ -73,6 +73,7 @@ impl WorkSampler {
             (Metric::WorkWaiter, seen.waiter.map(u64::from)),
             (Metric::WorkScheduler, Some(u64::from(seen.scheduler))),
             (Metric::ProcessCpu, seen.cpu_ns),
+            (Metric::ProcessSystemCpu, seen.system_ns),
         ];
         let recent = |written: &&Written| written.whole + REPEATED > self.looks;
         let before = self.written.get(&subject).filter(recent).copied();

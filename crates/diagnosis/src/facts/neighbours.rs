@@ -70,8 +70,8 @@ impl<'a> Facts<'a> {
         self.main_users().into_iter().max_by_key(held_ns)
     }
 
-    /// Returns a process that does by far more than the others of its program, such as a vacuum
-    /// beside a database's sessions, and their waits.
+    /// Returns a process that does by far more than the others of its name, such as a vacuum beside
+    /// a database's sessions or another script of the same interpreter, and their waits.
     fn main_process_of(&self, device: &'a DeviceSummary) -> Option<MainUser<'a>> {
         let moved = |row: &UsedRow<ProcessRow>| {
             let directions = &row.usage.directions;
@@ -98,14 +98,15 @@ impl<'a> Facts<'a> {
         });
         let is_by_far = share >= PART && bytes(most) >= BY_FAR * next;
         let (read, written) = moved(most);
-        let is_known = programs::of(Some(&most.subject.process), None).is_some();
+        let name = most.subject.process.as_str();
+        let is_known = programs::of(Some(name), None).is_some();
         let reads = read > written;
         let user = MainUser { device, row: most, share, is_of_work: false, reads, others };
         // One session may write the log for all others, which is no work of its own.
-        let role =
-            self.main_file(&user).map(|file| programs::role_of(Some(&most.subject.process), &file));
-        let is_own = role.is_some_and(|role| role != Some(FileRole::WriteAheadLog));
-        (is_known && is_by_far && is_own && user.others.time_ns > 0).then_some(user)
+        let role = self.main_file(&user).map(|file| programs::role_of(Some(name), &file));
+        let is_own = is_known && role.is_some_and(|role| role != Some(FileRole::WriteAheadLog));
+        let is_another = is_own || programs::is_interpreter(name);
+        (is_another && is_by_far && user.others.time_ns > 0).then_some(user)
     }
 
     fn main_user_of(&self, device: &'a DeviceSummary) -> Option<MainUser<'a>> {

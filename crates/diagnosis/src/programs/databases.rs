@@ -50,9 +50,14 @@ pub(super) const ALL: &[KnownProgram] = &[
             the last transactions",
         Spill: "PostgreSQL: raise work_mem for the sessions that sort or hash (`log_temp_files=0` \
             names the queries), or set temp_tablespaces to another device",
+        Pool: "PostgreSQL: raise effective_io_concurrency (reads ahead of bitmap scans, and from \
+            version 18 on of all scans) and maintenance_io_concurrency (vacuum), from version 18 \
+            on io_workers, too",
         Reads: "PostgreSQL: `EXPLAIN (ANALYZE, BUFFERS)` the query; if it scans a table, use an \
             index, and fewer parallel workers (max_parallel_workers_per_gather) next to \
-            latency-sensitive clients; else more memory for shared_buffers and the page cache",
+            latency-sensitive clients; if it fetches scattered rows, let bitmap scans read ahead \
+            (effective_io_concurrency, in the order of what the device takes at once; 0 is off); \
+            else more memory for shared_buffers and the page cache",
     },
     program! {
         "MySQL/MariaDB": [
@@ -83,6 +88,8 @@ pub(super) const ALL: &[KnownProgram] = &[
             STATUS LIKE 'Created_tmp_disk%'`), add indexes, raise tmp_table_size with \
             max_heap_table_size, or move tmpdir to another device",
         Reads: "MySQL/MariaDB: raise innodb_buffer_pool_size; `EXPLAIN` the query that scans",
+        Pool: "MySQL/MariaDB: raise innodb_read_io_threads and innodb_write_io_threads to the \
+            number of requests that the device takes at once",
         Scan: "MySQL/MariaDB: `EXPLAIN` the query that reads the whole table (`SHOW PROCESSLIST`), \
             and give it an index",
         Maintenance: "MySQL/MariaDB: `SHOW PROCESSLIST` names the statement (ALTER TABLE, \
@@ -128,6 +135,18 @@ pub(super) const ALL: &[KnownProgram] = &[
         Reads: "MongoDB: provide more memory for the WiredTiger cache and the page cache; add an \
             index for the query that scans (`db.currentOp()`); set readahead to 8 to 32 sectors on \
             the data device, as its production notes say",
+    },
+    program! {
+        "Home Assistant": ["hass"],
+        paths: [WriteAheadLog "/home-assistant_v2.db-wal", Data "/home-assistant_v2.db"];
+        Sync: "Home Assistant: let its recorder commit less often (commit_interval: 30, in \
+            seconds: a crash then loses the states of that time), and exclude entities that \
+            change all the time",
+        Reads: "Home Assistant: keep fewer days (purge_keep_days), exclude entities that change \
+            all the time; a repack (auto_repack) reads and writes the whole file, and every other \
+            change of it waits",
+        Checkpoint: "Home Assistant: keep fewer days (purge_keep_days), exclude entities that \
+            change all the time",
     },
     program! {
         "SQLite": ["sqlite3"],
@@ -203,5 +222,61 @@ pub(super) const ALL: &[KnownProgram] = &[
         paths: [Data "/.questdb/", Data "/questdb/db/"];
         Reads: "QuestDB: use a version that calls madvise(MADV_RANDOM) on its append columns \
             (6.5.4 and later); a larger cairo.writer.data.append.page.size does not help",
+    },
+    program! {
+        "CouchDB": ["couchdb*"],
+        paths: [Data "*.couch"];
+        Sync: "CouchDB: each update is synced: write many documents in one request (_bulk_docs)",
+        Compaction: "CouchDB: compact at quiet times (the windows of smoosh, its compaction \
+            daemon), and fewer databases at once",
+        Reads: "CouchDB: a view that was not queried for long is built when it is: query it \
+            regularly (ken builds views ahead), or read it as it is (`update=lazy`)",
+    },
+    program! {
+        "ClickHouse": ["clickhouse", "clickhouse-serv"],
+        paths: [Temporary "/tmp_merge_", Temporary "/tmp_insert_", Data "/clickhouse/store/"];
+        Sync: "ClickHouse: insert thousands of rows at once, at most once a second for each \
+            table (async_insert = 1 collects them): each insert makes a part of many files; \
+            fsync_after_insert is off by default",
+        Compaction: "ClickHouse: insert fewer, larger parts, so that less is merged; limit merges \
+            (background_pool_size, max_bytes_to_merge_at_max_space_in_pool)",
+        Spill: "ClickHouse: raise max_bytes_before_external_group_by and \
+            max_bytes_before_external_sort, or put tmp_path on another device",
+        Reads: "ClickHouse: read fewer columns and a range of the primary key; more memory for \
+            mark_cache_size and the page cache",
+    },
+    program! {
+        "Neo4j": ["neo4j*"],
+        paths: [WriteAheadLog "/neostore.transaction.db.", Data "/neostore."];
+        Sync: "Neo4j: change more in each transaction; put the transaction logs \
+            (server.directories.transaction.logs.root) on a device of their own",
+        Reads: "Neo4j: raise server.memory.pagecache.size to the size of the store, warm it up",
+        Checkpoint: "Neo4j: limit what a checkpoint writes (db.checkpoint.iops.limit), and put the \
+            transaction logs on a device of their own",
+    },
+    program! {
+        "Tarantool": ["tarantool"],
+        paths: [WriteAheadLog "*.xlog"],
+        own: [Snapshot "*.snap", Compaction "*.run"];
+        Sync: "Tarantool: wal_mode 'fsync' syncs each transaction: change several rows in one; \
+            'write' (the default) loses the last ones in a crash of the machine",
+        Snapshot: "Tarantool: limit the rate of snapshots (snap_io_rate_limit), and put them \
+            (memtx_dir) and the log (wal_dir) on different devices",
+    },
+    program! {
+        "DuckDB": ["duckdb"],
+        paths: [
+            WriteAheadLog "*.duckdb.wal", Temporary "duckdb_temp_storage*", Data "*.duckdb"
+        ];
+        Sync: "DuckDB: insert many rows in one transaction (an Appender, COPY, INSERT ... SELECT)",
+        Spill: "DuckDB: raise memory_limit, lower threads, or put temp_directory on a fast disk",
+        Reads: "DuckDB: read fewer columns; raise memory_limit",
+    },
+    program! {
+        "Bitcoin Core": ["bitcoind", "bitcoin-qt", "b-msghand", "b-loadblk"],
+        paths: [Compaction "/chainstate/", Data "/blocks/blk"];
+        Reads: "Bitcoin Core: raise -dbcache (450 MB by default), so that fewer outputs are \
+            looked up on the disk; keep chainstate on a disk with a low latency",
+        Compaction: "Bitcoin Core: raise -dbcache, so that its database is written less often",
     },
 ];

@@ -1,6 +1,6 @@
-//! Queues, search engines, monitoring, containers: services that also store data.
+//! Search engines, web servers, file servers, containers, virtual machines, tools of developers.
 //!
-//! What does not belong here: databases (see [`super::databases`]).
+//! What does not belong here: databases, brokers, monitoring, and mail (see the siblings).
 
 use super::FileRole::{Compaction, Data, Log, Snapshot, WriteAheadLog};
 use super::KnownProgram;
@@ -8,24 +8,7 @@ use super::KnownProgram;
 const GIT: &str = "git: `git config core.untrackedCache true` and `core.fsmonitor true` read fewer \
                    directories; a shallow or sparse checkout has fewer files";
 
-const MOSQUITTO: &str = "Mosquitto: it writes and syncs all retained messages at once, and answers \
-                         nobody meanwhile: set autosave_on_changes false with autosave_interval \
-                         1800 (the default, in seconds)";
-
 pub(super) const ALL: &[KnownProgram] = &[
-    program! {
-        "Kafka": ["kafka*", "data-plane-kafk*"],
-        paths: [WriteAheadLog "/0000000000*.log", Data "/0000000000*.index"];
-        Sync: "Kafka: with replicas in other racks leave log.flush.interval.messages \
-            (flush.messages of a topic) at its default, no sync per message: without them a crash \
-            of the machine loses the last ones; spread partitions over more log.dirs",
-        Checkpoint: "Kafka: lower vm.dirty_background_bytes so that the page cache is written \
-            evenly; put log.dirs on their own devices",
-        Reads: "Kafka: lagging consumers read from the disk: provide more page cache, start fewer \
-            consumers at the earliest offset at once",
-        Pool: "Kafka: raise num.io.threads (8 by default) to the number of requests that it should \
-            read for at once",
-    },
     program! {
         "Elasticsearch/OpenSearch": ["elasticsearch*", "opensearch*"],
         paths: [WriteAheadLog "/translog/translog-"],
@@ -57,29 +40,6 @@ pub(super) const ALL: &[KnownProgram] = &[
             how much of it is there), or a device with a lower latency",
     },
     program! {
-        "Mosquitto": ["mosquitto"];
-        Sync: MOSQUITTO,
-        Checkpoint: MOSQUITTO,
-    },
-    program! {
-        "beanstalkd": ["beanstalkd"],
-        paths: [WriteAheadLog "/binlog."];
-        Sync: "beanstalkd: start it with `-f 50` (a sync at most every 50 ms, the default) instead \
-            of `-f 0`: a crash of the machine may lose the jobs of that time",
-    },
-    program! {
-        "Prometheus": ["prometheus", "victoria-metric*", "thanos"],
-        own: [
-            WriteAheadLog "/wal/", WriteAheadLog "/wbl/", Data "/chunks_head/",
-            Compaction "/chunks/"
-        ];
-        Compaction: "Prometheus: reduce the series or raise scrape_interval; compaction runs every \
-            two hours and reads whole blocks",
-        Reads: "Prometheus: use recording rules for queries over long ranges; provide more page \
-            cache for the blocks they read",
-        Sync: "Prometheus: keep its data directory on a local device, not on a network",
-    },
-    program! {
         "container runtime": [
             "containerd", "dockerd", "unpigz", "crio", "podman", "containerd-shim*"
         ],
@@ -89,6 +49,11 @@ pub(super) const ALL: &[KnownProgram] = &[
             devices",
         Checkpoint: "container images: limit parallel pulls and layers (dockerd \
             --max-concurrent-downloads), put the image store on another device",
+    },
+    program! {
+        "Erlang": ["beam.smp", "beam"];
+        Sync: "commit several changes with one sync (RabbitMQ: confirms of many messages at once; \
+            CouchDB: _bulk_docs)",
     },
     program! {
         "JVM": ["java", "G1*", "VM Thread", "GC Thread*"],
@@ -119,30 +84,6 @@ pub(super) const ALL: &[KnownProgram] = &[
             they do not take all workers",
     },
     program! {
-        "dnsmasq": ["dnsmasq"];
-        Sync: "dnsmasq: it answers nobody while it syncs its lease file: put that on a faster disk \
-            or a tmpfs (dhcp-leasefile; a tmpfs is empty after each reboot, and leases are then \
-            given to others), give longer leases, or serve DHCP and DNS by two processes",
-    },
-    program! {
-        "Mutt": ["mutt", "neomutt"];
-        Reads: "Mutt: set header_cache, so that it shows a folder without reading each mail \
-            (maildir_header_cache_verify=no also leaves out the check of each file)",
-    },
-    program! {
-        "Vim": ["vim", "vim.*", "gvim"];
-        Sync: "Vim: it answers no key while it syncs: for its swap file sync less (a larger \
-            updatecount, `set swapsync=`: a crash of the machine then loses the last keys), or put \
-            that on a tmpfs (`set directory=`: a crash then loses all that is not written)",
-    },
-    program! {
-        "RRDtool": ["rrdcached", "rrdtool"];
-        Pool: "rrdcached: more write threads (-t), and updates that are spread over time (-z; a \
-            larger -w with a journal, -j)",
-        Reads: "rrdcached: more write threads (-t), updates that are spread over time (-z; a \
-            larger -w with a journal, -j), and memory or a faster disk for its files",
-    },
-    program! {
         "Squid": ["squid"];
         Reads: "Squid: a `cache_dir ufs` is read by its only process, which answers nobody \
             meanwhile: use `cache_dir aufs` or `rock` (threads or processes of their own)",
@@ -154,26 +95,9 @@ pub(super) const ALL: &[KnownProgram] = &[
             qemu's -drive, show which it is)",
     },
     program! {
-        "NSQ": ["nsqd"],
-        paths: [WriteAheadLog ".diskqueue."];
-        Sync: "NSQ: keep more messages in memory (`--mem-queue-size`, whose messages a crash \
-            loses), sync less often (`--sync-every`, 2500 by default, `--sync-timeout`; a crash \
-            of the machine loses what was not synced), or put `--data-path` on a device with \
-            power-loss protection",
-    },
-    program! {
         "memcached": ["memcached", "mc-worker", "mc-ext*"];
         Reads: "memcached: let more threads read its external storage (`-o ext_threads=8`), or \
             keep more items in memory (`-m`)",
-    },
-    program! {
-        "Dovecot": ["imap", "pop3", "lmtp", "imap-hibernate", "indexer-worker"],
-        own: [Data "/dovecot.index", Data "/dovecot-uidlist"];
-        Reads: "Dovecot: keep its indexes on a fast disk (INDEX= in mail_location, not \
-            INDEX=MEMORY), so that a folder is listed from its cache file instead of from each \
-            mail; mdbox has fewer files than maildir; mail_prefetch_count reads ahead",
-        Checkpoint: "Dovecot: in an mbox all that comes after a removed mail is written again: \
-            `doveadm sync` or dsync moves mailboxes to sdbox or Maildir",
     },
     program! {
         "file server": ["smbd", "nfsd", "ganesha.nfsd", "vsftpd", "proftpd", "pure-ftpd", "minio"];
@@ -203,5 +127,40 @@ pub(super) const ALL: &[KnownProgram] = &[
         paths: [Data "/var/lib/dpkg/", Data "*.dpkg-new"];
         Sync: "dpkg: it syncs each unpacked file so that a crash leaves no half-installed package: \
             run upgrades when no workload needs the disk",
+    },
+    program! {
+        "Vim": ["vim", "vim.*", "gvim"];
+        Sync: "Vim: it answers no key while it syncs: for its swap file sync less (a larger \
+            updatecount, `set swapsync=`: a crash of the machine then loses the last keys), or put \
+            that on a tmpfs (`set directory=`: a crash then loses all that is not written)",
+    },
+    program! {
+        "Jenkins": ["jenkins"],
+        paths: [Data "/jenkins/jobs/", Data "/jenkins/fingerprints/"];
+        Sync: "Jenkins: a pipeline writes and syncs its state at each step: set its durability to \
+            PERFORMANCE_OPTIMIZED (pipelines that run while Jenkins dies are then not resumed), \
+            and keep fewer builds",
+        Lookups: "Jenkins: discard old builds, so that its start and its views read fewer files",
+    },
+    program! {
+        "Minecraft server": ["minecraft*"],
+        paths: [Data "/region/*.mca", Data "/entities/*.mca", Data "/poi/*.mca"];
+        Sync: "Minecraft: sync-chunk-writes=false in server.properties writes chunks through the \
+            page cache: a crash of the machine then loses the last ones; pre-generate the world, \
+            limit its border",
+    },
+    program! {
+        "browser": ["firefox*", "chromium", "chrome", "brave", "thunderbird*"],
+        paths: [WriteAheadLog "/places.sqlite-wal", WriteAheadLog "/cookies.sqlite-wal"];
+        Sync: "browsers sync bookmarks, cookies and the list of open pages all the time: keep the \
+            profile on a fast disk, save the session seldom (Firefox: \
+            browser.sessionstore.interval), or keep the profile in memory (profile-sync-daemon: a \
+            crash of the machine loses what was not written back)",
+    },
+    program! {
+        "rpm": ["rpm", "dnf", "dnf5", "yum", "zypper", "packagekitd"],
+        paths: [Data "/lib/rpm/", Data "/sysimage/rpm/"];
+        Sync: "rpm: each package is a transaction in its database, which is synced: update when \
+            no workload needs the disk, many packages at once",
     },
 ];

@@ -1,6 +1,7 @@
 //! The kernel writes the memory of a crashed program to a file.
 
 use super::*;
+use crate::programs;
 
 /// Functions that write a core dump.
 const FUNCTIONS: &[&str] = &[
@@ -45,8 +46,14 @@ fn judge(facts: &Facts<'_>) -> Judged {
         has(FUNCTIONS) || ENDED.into_iter().all(has) && has_dump(facts, stack.device.as_deref())
     });
     let process = stacked.subject().process.ok_or(Clear)?;
+    let crashed = stacked.subject().pid;
+    // Two scripts of one interpreter are two programs.
+    let is_own = |pid: Option<u32>, name: &str| {
+        pid.is_some() && pid == crashed || name == process && !programs::is_interpreter(name)
+    };
     let written = |device: &DeviceSummary| {
-        let own = device.processes.iter().filter(|row| row.subject.process == process);
+        let own = device.processes.iter();
+        let own = own.filter(|row| is_own(row.subject.pid, &row.subject.process));
         own.map(|row| row.usage.directions[Direction::Write].bytes).fold(0_u64, u64::saturating_add)
     };
     let device = facts.devices().iter().max_by_key(|device| written(device));
@@ -55,8 +62,9 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let subject = Subject { device: name.clone(), ..stacked.subject() };
     let all = device.map_or(0, |device| facts::of(device, Direction::Write).bytes);
     let share = device.map_or(0.0, |device| written(device) as f64 / all.max(1) as f64).min(1.0);
-    let others = facts.waits(|group| group.device == name && group.process != process);
-    let own = facts.waits(|group| Some(group.pid) == subject.pid || group.process == process);
+    let is_own = |group: &WaitGroup| is_own(Some(group.pid), &group.process);
+    let others = facts.waits(|group| group.device == name && !is_own(group));
+    let own = facts.waits(is_own);
     let behind = match others.time_ns {
         0 => String::new(),
         _ => format!(

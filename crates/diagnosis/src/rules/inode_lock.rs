@@ -1,6 +1,7 @@
 //! Threads contend for the lock of one file or directory.
 
 use super::*;
+use crate::programs;
 use facts::Waited;
 use iowhy_analysis::summary::patterns::{WaitStack, Waker};
 
@@ -34,9 +35,11 @@ enum Lock {
 
 const OF_HOLDER: &str = "let the other program work in smaller steps, or while nobody uses the \
                          file: copying with shared blocks (reflink), truncating, punching holes, \
-                         renaming and large buffered writes hold the lock throughout; a file in \
-                         many small extents makes them long (`filefrag FILE`; on XFS an extent \
-                         size hint, `xfs_io -c 'extsize 1m' FOLDER`, before it is written)";
+                         renaming and large buffered writes hold the lock throughout, and writes \
+                         of a part of a page that is not in memory until it is read (write whole \
+                         pages); a file in many small extents makes them long (`filefrag FILE`; \
+                         on XFS an extent size hint, `xfs_io -c 'extsize 1m' FOLDER`, before it \
+                         is written)";
 const WITHOUT_HOLDER: &str = "while the other program does not run the waits end; if they stay, \
                               another one holds the lock";
 
@@ -135,8 +138,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let threads: u64 = waited.groups.iter().map(|group| group.threads).fold(0, u64::saturating_add);
     let mut subject = waited.subject();
     let waker = waited.waker();
-    let holder =
-        waker.filter(|it| lock == Lock::Inode && Some(&it.process) != subject.process.as_ref());
+    let holder = waker.filter(|it| lock == Lock::Inode && is_another(it, &waited));
     // A single thread waits for no other: then the file system's own work holds its file's lock.
     clear_if(waited.class_ns == 0 || threads < 2 && lock != Lock::Frozen && holder.is_none())?;
     if !is_one {
@@ -162,6 +164,14 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .fix(if holder.is_some() { OF_HOLDER } else { lock.fix() })
         .check(if holder.is_some() { WITHOUT_HOLDER } else { lock.check() })
         .into())
+}
+
+/// Whether who ends most waits is another program than the one that waits longest.
+fn is_another(waker: &Waker, waited: &Waited<'_>) -> bool {
+    waited.groups.first().is_some_and(|group| {
+        let is_same = group.process == waker.process;
+        !is_same || group.pid != waker.pid && programs::is_interpreter(&group.process)
+    })
 }
 
 /// The sentence about a lock that another program holds.
@@ -193,7 +203,7 @@ fn queue<'a>(facts: &Facts<'a>, all: &Waited<'a>) -> Waited<'a> {
         let threads: u64 =
             waited.groups.iter().map(|group| group.threads).fold(0, u64::saturating_add);
         let waker = waited.waker();
-        let is_held = waker.is_some_and(|waker| waker.process != first.process);
+        let is_held = waker.is_some_and(|waker| is_another(waker, &waited));
         if (threads >= 2 || is_held) && waited.class_ns > best.class_ns {
             best = waited;
         }
@@ -253,12 +263,17 @@ mod tests {
 
     /// A writer that waits for a file's lock, woken each time by another process of `wakers`.
     fn held(wakers: &[(u32, &str)]) -> Option<Finding> {
+        held_from("guest", wakers)
+    }
+
+    /// The same of a writer of that name.
+    fn held_from(name: &str, wakers: &[(u32, &str)]) -> Option<Finding> {
         let mut script = Script::new(10);
-        for (pid, name) in wakers {
-            script.wait((*pid, name), WaitClass::PageRead, S / 100, S / 100, 0);
+        for (pid, waker) in wakers {
+            script.wait((*pid, waker), WaitClass::PageRead, S / 100, S / 100, 0);
         }
         for (pid, _) in wakers {
-            script.wait((7, "guest"), WaitClass::FsLock, 2 * S, 0, 0);
+            script.wait((7, name), WaitClass::FsLock, 2 * S, 0, 0);
             script.stacked(&["rwsem_down_write_slowpath", "down_write", "xfs_ilock"]);
             script.waited_on("sda", "/vm.img", 18);
             script.batch.waits.last_mut().unwrap().waker_tid = Some(*pid);
@@ -276,5 +291,9 @@ mod tests {
         // No program has the majority, or it is the waiter's own.
         assert_eq!(held(&[(8, "cp"), (9, "mv")]), None);
         assert_eq!(held(&[(7, "guest")]), None);
+        // Two processes of a server are one program, two scripts of an interpreter are not.
+        assert_eq!(held(&[(8, "guest")]), None);
+        let other = held_from("python3", &[(8, "python3")]).unwrap();
+        assert!(other.sentence.contains("which python3 (8) holds"), "{}", other.sentence);
     }
 }

@@ -53,7 +53,8 @@ fn unequal<'a>(facts: &Facts<'a>, device: &'a DeviceSummary) -> Option<Unequal<'
     let put_off = facts.waits(is_put_off);
     let process = put_off.groups.first()?.process.clone();
     let put_off = facts.waits(|group| is_put_off(group) && group.process == process);
-    let served = facts.waits(|group| is_served(group) && group.process != process);
+    let pids: Vec<u32> = put_off.groups.iter().map(|group| group.pid).collect();
+    let served = facts.waits(|group| is_served(group) && !pids.contains(&group.pid));
     let least_ns = WARNING_SHARE * facts.duration_ns() as f64;
     let is_much = |waited: &Waited<'_>| waited.time_ns as f64 >= least_ns;
     let is_slow = put_off.mean_ns() >= SLOW_NS && put_off.mean_ns() >= 2.0 * served.mean_ns();
@@ -125,8 +126,12 @@ mod tests {
     use iowhy_model::environment::Device;
     use iowhy_model::script::{MS, Script};
 
-    /// A service waits `queued` of 200 ms in the queue for each read, beside a copy.
     fn found(scheduler: &str, queued: u64) -> Option<Finding> {
+        found_beside("tar", scheduler, queued)
+    }
+
+    /// A service waits `queued` of 200 ms in the queue for each read, beside a copy.
+    fn found_beside(copy: &str, scheduler: &str, queued: u64) -> Option<Finding> {
         let mut script = Script::new(10);
         script.environment.devices.push(Device {
             name: "sda".to_owned(),
@@ -134,12 +139,12 @@ mod tests {
             ..Device::default()
         });
         for index in 0..40_u64 {
-            let read = script.read("sda", 131_072).by(8, "tar").at((index * 200 * MS) as i64);
+            let read = script.read("sda", 131_072).by(8, copy).at((index * 200 * MS) as i64);
             read.sector(index * 256).direct(0, 0, 9 * MS).add();
             script.wait((7, "web"), WaitClass::PageRead, 200 * MS, (200 - queued) * MS, 0);
             script.waited_on("sda", "/srv/data", 17);
             script.batch.waits.last_mut().unwrap().queue_ns = queued * MS;
-            script.wait((8, "tar"), WaitClass::PageRead, 100 * MS, 95 * MS, 0);
+            script.wait((8, copy), WaitClass::PageRead, 100 * MS, 95 * MS, 0);
             script.waited_on("sda", "/srv/archive", 0);
         }
         diagnose(&script.summary())
@@ -154,6 +159,11 @@ mod tests {
         assert_eq!(found.subject.process.as_deref(), Some("web"));
         assert!(found.severity > Severity::Info && found.fix.contains("ionice -p 7"), "{found:?}");
         assert!(found.sentence.contains("bfq puts off the requests of web (7)"), "{found:?}");
+    }
+
+    #[test]
+    fn two_scripts_of_one_interpreter_are_two_programs() {
+        assert!(found_beside("web", "none mq-deadline [bfq]", 180).is_some());
     }
 
     #[test]

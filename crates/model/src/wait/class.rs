@@ -20,7 +20,12 @@ pub enum StackVerdict {
 /// Functions by class. A name that ends in `*` is a prefix. Sources: the kernel's 5.10 to 7.2
 /// trees, and stacks seen on 6.18.
 const FUNCTIONS: &[(WaitClass, &[&str])] = &[
-    (DirtyThrottle, &["balance_dirty_pages*", "dmu_tx_delay"]),
+    // ext4 lets a writer wait for the writeback of all that is dirty before it promises more space
+    // than is free; btrfs does so for space that it has reserved.
+    (
+        DirtyThrottle,
+        &["balance_dirty_pages*", "dmu_tx_delay", "try_to_writeback_inodes_*", "ext4_nonda_switch"],
+    ),
     (Fanotify, &["fanotify_get_response", "fanotify_handle_event"]),
     (Fuse, FUSE),
     (NetworkFs, NETWORK),
@@ -194,7 +199,7 @@ const FUNCTIONS: &[(WaitClass, &[&str])] = &[
             "do_fsync",
             "sync_inodes_sb",
             "sync_filesystem",
-            "wb_wait_for_completion",
+            "__sync_filesystem",
             "iterate_supers",
             "__writeback_single_inode",
             "do_writepages",
@@ -292,7 +297,6 @@ const WRITEBACK: &[&str] = &[
     "sync_blockdev*",
     "writeback_sb_inodes",
     "writeback_single_inode",
-    "__writeback_inodes_*",
     "writeback_inodes_*",
     "inode_wait_for_writeback",
     "__inode_wait_for_writeback",

@@ -176,6 +176,15 @@ fn writeback_is_storage_whatever_starts_it() {
     assert_eq!(verdict(stopped), StackVerdict::Storage(JournalCommit));
     let throttled = ["io_schedule", "balance_dirty_pages", "dump_user_range", "do_coredump"];
     assert_eq!(verdict(throttled), StackVerdict::Storage(DirtyThrottle));
+    let before_an_allocation = [
+        "schedule",
+        "wb_wait_for_completion",
+        "__writeback_inodes_sb_nr",
+        "try_to_writeback_inodes_sb",
+        "ext4_nonda_switch",
+        "ext4_da_write_begin",
+    ];
+    assert_eq!(verdict(before_an_allocation), StackVerdict::Storage(DirtyThrottle));
     // Not storage: a thread that is stopped by itself, and the dump's wait for other threads.
     let stopped = ["schedule", "__wait_for_common", "kthread_stop", "some_driver_remove"];
     assert_eq!(verdict(stopped), StackVerdict::Elsewhere);

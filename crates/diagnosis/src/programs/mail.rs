@@ -1,0 +1,65 @@
+//! Mail, names, addresses and logins: the services of a network.
+//!
+//! What does not belong here: web servers and file servers (see [`super::services`]).
+
+use super::FileRole::{Data, WriteAheadLog};
+use super::KnownProgram;
+
+pub(super) const ALL: &[KnownProgram] = &[
+    program! {
+        "Postfix": ["qmgr", "postdrop", "trivial-rewrite"],
+        paths: [Data "/spool/postfix/"];
+        Sync: "Postfix: each message is synced before it is accepted: put its queue \
+            (queue_directory) on a device with power-loss protection, apart from mailboxes and \
+            logs; write the mail log without a sync after each line (rsyslog: `-/var/log/mail.log`)",
+        Lookups: "Postfix: keep queues short (a long deferred queue is scanned again and again: \
+            raise queue_run_delay and minimal_backoff_time)",
+    },
+    program! {
+        "Exim": ["exim", "exim4"],
+        paths: [Data "/spool/exim4/", Data "/spool/exim/"];
+        Sync: "Exim: each message is synced before it is accepted: put its spool directory on a \
+            device with power-loss protection; split_spool_directory = true for long queues",
+        Lookups: "Exim: split_spool_directory = true, fewer queue runners at once",
+    },
+    program! {
+        "Dovecot": ["imap", "pop3", "lmtp", "imap-hibernate", "indexer-worker"],
+        own: [Data "/dovecot.index", Data "/dovecot-uidlist"];
+        Reads: "Dovecot: keep its indexes on a fast disk (INDEX= in mail_location, not \
+            INDEX=MEMORY), so that a folder is listed from its cache file instead of from each \
+            mail; mdbox has fewer files than maildir; mail_prefetch_count reads ahead",
+        Checkpoint: "Dovecot: in an mbox all that comes after a removed mail is written again: \
+            `doveadm sync` or dsync moves mailboxes to sdbox or Maildir",
+    },
+    program! {
+        "Mutt": ["mutt", "neomutt"];
+        Reads: "Mutt: set header_cache, so that it shows a folder without reading each mail \
+            (maildir_header_cache_verify=no also leaves out the check of each file)",
+    },
+    program! {
+        "dnsmasq": ["dnsmasq"];
+        Sync: "dnsmasq: it answers nobody while it syncs its lease file: put that on a faster disk \
+            or a tmpfs (dhcp-leasefile; a tmpfs is empty after each reboot, and leases are then \
+            given to others), give longer leases, or serve DHCP and DNS by two processes",
+    },
+    program! {
+        "ISC DHCP": ["dhcpd"],
+        paths: [WriteAheadLog "/dhcpd.leases"];
+        Sync: "ISC dhcpd: it syncs its lease file before each answer: let answers share a sync \
+            (delayed-ack 28, max-ack-delay), give longer leases, put the file on a low-latency \
+            device",
+    },
+    program! {
+        "BIND": ["named", "isc-net-*", "isc-loop-*"],
+        own: [WriteAheadLog "*.jnl"];
+        Sync: "BIND: each dynamic update is synced to the journal of its zone: send several \
+            changes in one update message, and put the zones on a low-latency device",
+    },
+    program! {
+        "SSSD": ["sssd", "sssd_be", "sssd_nss", "sssd_pam"],
+        paths: [Data "/lib/sss/db/"];
+        Sync: "SSSD: its cache is written at each login: put /var/lib/sss/db on a tmpfs (it is \
+            made anew after a reboot; logins without network then fail until it is), and do not \
+            enumerate (enumerate = false)",
+    },
+];
