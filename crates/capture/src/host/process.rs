@@ -44,6 +44,11 @@ impl ProcStat {
         Some(self.ticks_ns(14)?.saturating_add(self.ticks_ns(15)?))
     }
 
+    /// Returns the part of it within the kernel, nanoseconds, in steps of [`tick_ns`].
+    pub fn system_ns(&self) -> Option<u64> {
+        self.ticks_ns(15)
+    }
+
     /// Returns the time at which the process started, CLOCK_BOOTTIME nanoseconds, in steps of
     /// [`tick_ns`].
     pub fn start_ns(&self) -> Option<u64> {

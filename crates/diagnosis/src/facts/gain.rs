@@ -158,7 +158,7 @@ impl Facts<'_> {
         // that has nothing to run sleep, and not for the one that waits. A thread that waits for
         // another process or machine works without a CPU.
         let others_ns = (own.time_ns as f64 - waited_ns).max(0.0);
-        let cpu = self.cpu_share(pid).filter(|_| self.has_no_peers(pid));
+        let cpu = self.cpu_share(Metric::ProcessCpu, pid).filter(|_| self.has_no_peers(pid));
         let worked = cpu.map(|share| share * watch_ns + others_ns + hidden_ns);
         let at_least_ns = worked.map_or(0.0, |worked_ns| waited_ns - worked_ns);
         let gained_ns = (thread.reached_ns as f64).max(at_least_ns);
@@ -170,17 +170,6 @@ impl Facts<'_> {
         const STREAMS: f64 = 2.0;
         let mut own = self.of_process(Metric::WorkPeers, pid);
         own.next().is_some_and(|series| series.max.unwrap_or(series.last) <= STREAMS)
-    }
-
-    /// Returns the CPU time of a process for each unit of time: 1 for one CPU that is never idle.
-    /// `None` if it was not read twice.
-    fn cpu_share(&self, pid: u32) -> Option<f64> {
-        let series = self.of_process(Metric::ProcessCpu, pid).next()?;
-        let [(first_ns, first), .., (last_ns, last)] = series.points.as_slice() else {
-            return None;
-        };
-        let time_ns = last_ns.checked_sub(*first_ns).filter(|time_ns| *time_ns > 0)?;
-        Some((last - first).max(0.0) / time_ns as f64)
     }
 
     /// Returns why a faster device would not help the program of these waits, as half a sentence;

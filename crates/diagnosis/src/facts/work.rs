@@ -3,7 +3,7 @@
 //! What does not belong here: who waits for whom within a program (see `analysis::waits::chains`).
 
 use super::Facts;
-use super::thresholds::BUSY;
+use super::thresholds::{BUSY, WARNING_SHARE};
 use crate::programs::{self, FileRole};
 use crate::{Subject, words};
 use iowhy_analysis::summary::patterns::WaitGroup;
@@ -121,10 +121,23 @@ impl Facts<'_> {
     pub fn is_background(&self, group: &WaitGroup) -> bool {
         let role =
             group.file.as_deref().and_then(|file| programs::role_of(Some(&group.process), file));
-        let is_own_work = role == Some(FileRole::Snapshot);
+        let is_merge = role == Some(FileRole::Compaction) && self.is_sync(group);
+        let is_own_work =
+            role == Some(FileRole::Snapshot) || is_merge && !self.is_waited_for_within(group.pid);
         let is_named = programs::is_maintenance(&group.process) || is_own_work;
         let is = is_named || self.is_seen_in_background(group.pid, group.device.as_deref());
         is && !self.is_waited_for(group.pid)
+    }
+
+    /// Whether threads of a process wait for another one of it that waits for storage, as where
+    /// compaction has to catch up before more is taken.
+    fn is_waited_for_within(&self, pid: u32) -> bool {
+        let least_ns = WARNING_SHARE * self.duration_ns() as f64;
+        self.chains().any(|row| {
+            let is_own = |step: Option<&ChainStep>| step.is_some_and(|step| step.pid == pid);
+            let is_within = is_own(row.steps.first()) && is_own(row.steps.last());
+            is_within && row.steps.len() > 1 && row.time_ns as f64 >= least_ns
+        })
     }
 
     /// Returns the process that dumps a database through this one, and what to do about it, if it
@@ -215,6 +228,27 @@ mod tests {
         let behind = Facts::new(&summary).longest_behind(1);
         assert_eq!(behind, Some(("batch (3)".to_owned(), "waits", 3000 * MS)));
         assert_eq!(Facts::new(&summary).longest_behind(2), None);
+    }
+
+    #[test]
+    fn merges_are_in_the_background_until_threads_wait_for_them() {
+        let is_background = |file: &str, behind_ms: u64| {
+            let mut script = Script::new(10);
+            script.wait((7, "influxd"), WaitClass::Fsync, 5000 * MS, 5000 * MS, 0);
+            script.waited_on("sda", file, 74);
+            if behind_ms > 0 {
+                script.chain(&[(8, "writer"), (7, "influxd")], behind_ms * MS, behind_ms * MS);
+            }
+            for row in &mut script.batch.wait_chains {
+                (row.pid, row.process) = (7, script.batch.waits[0].process);
+            }
+            let summary = script.summary();
+            let facts = Facts::new(&summary);
+            facts.is_background(&facts.summary().patterns.waits[0])
+        };
+        assert!(is_background("/srv/data/db/1/000000001-000000002.tsm", 0));
+        assert!(!is_background("/srv/data/db/1/000000001-000000002.tsm", 2000));
+        assert!(!is_background("/srv/wal/db/1/_00001.wal", 0));
     }
 
     #[test]

@@ -202,7 +202,9 @@ pub(super) const ALL: &[KnownProgram] = &[
             them: use larger write buffers (write_buffer_size), compress, write less at once, or \
             use a device with more write throughput; RocksDB: limit compaction (rate_limiter, \
             max_background_jobs, bytes_per_sync=1048576)",
-        Reads: "RocksDB: use a larger block cache, bloom filters, less readahead",
+        Reads: "RocksDB: look-ups: a larger block cache, bloom filters; compaction or scans that \
+            read one small block after another, as with direct reads: \
+            compaction_readahead_size (2 MiB), ReadOptions::readahead_size",
     },
     program! {
         "Cassandra/ScyllaDB": [

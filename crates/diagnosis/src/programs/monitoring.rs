@@ -7,7 +7,7 @@ use super::KnownProgram;
 
 pub(super) const ALL: &[KnownProgram] = &[
     program! {
-        "Prometheus": ["prometheus", "victoria-metric*", "thanos"],
+        "Prometheus": ["prometheus", "thanos"],
         own: [
             WriteAheadLog "/wal/", WriteAheadLog "/wbl/", Data "/chunks_head/",
             Compaction "/chunks/"
@@ -17,6 +17,14 @@ pub(super) const ALL: &[KnownProgram] = &[
         Reads: "Prometheus: use recording rules for queries over long ranges; provide more page \
             cache for the blocks they read",
         Sync: "Prometheus: keep its data directory on a local device, not on a network",
+    },
+    program! {
+        "VictoriaMetrics": ["victoria-metric*", "vmstorage", "vmsingle"],
+        own: [Compaction "/data/small/", Compaction "/data/big/", Compaction "/indexdb/"];
+        Compaction: "VictoriaMetrics: it syncs and merges parts in the background: fewer series \
+            and samples merge less; -inmemoryDataFlushInterval (5s by default) writes parts less \
+            often: a crash then loses the samples of that time",
+        Reads: "VictoriaMetrics: query shorter ranges; leave memory to the page cache",
     },
     program! {
         "InfluxDB": ["influxd"],

@@ -6,6 +6,7 @@
 use super::*;
 use crate::facts::thresholds::WARNING_SHARE;
 use iowhy_analysis::summary::ActivityRow;
+use iowhy_model::Metric;
 use iowhy_model::environment::Mount;
 use std::collections::BTreeMap;
 
@@ -97,6 +98,10 @@ fn of_process<'a>(
     let from_memory_ns =
         calls.saturating_mul(CALL_NS).saturating_add(bytes.saturating_mul(BYTE_NS));
     let time_ns = time_ns.checked_sub(from_memory_ns).filter(|time_ns| *time_ns > 0)?;
+    // A call that neither waits nor computes is one of a thread that was not let run.
+    let computed = facts.cpu_share(Metric::ProcessSystemCpu, pid);
+    let computed_ns = computed.map(|share| (share * facts.duration_ns() as f64) as u64);
+    let time_ns = time_ns.min(computed_ns.unwrap_or(u64::MAX));
     let most = rows.iter().max_by_key(|row| row.time_ns)?;
     let mount = most.file.as_deref().and_then(|file| facts.mount_of_file(file));
     let names_ns = sum(|row| row.counts.other_ns);
@@ -104,7 +109,8 @@ fn of_process<'a>(
         Some(mount) if IMAGES.contains(&mount.kind.as_str()) => Work::Decompress,
         Some(mount) if compression(mount).is_some() => Work::Compress,
         _ if names_ns >= sum(|row| row.time_ns.unwrap_or(0)) / 2 => Work::Search,
-        _ => Work::Unknown,
+        // What it computes is not known: that it does must be.
+        _ => computed.map(|_| Work::Unknown)?,
     };
     let subject = Subject {
         device: mount.and_then(|mount| device_of(facts, mount)),
@@ -244,6 +250,16 @@ mod tests {
     /// A program that is in so many calls on a file for five of ten seconds, and waits for
     /// `waited_ms` of them.
     fn found(file: &str, counts: &Counts, waited_ms: u64) -> Option<Finding> {
+        found_computing(file, counts, waited_ms, None)
+    }
+
+    /// The same, of a program that is within the kernel on a CPU for that time.
+    fn found_computing(
+        file: &str,
+        counts: &Counts,
+        waited_ms: u64,
+        system_ms: Option<u64>,
+    ) -> Option<Finding> {
         let mut script = Script::new(10);
         script.mount("/img", "squashfs", "/dev/loop1");
         script.mount("/mail", "ext4", "/dev/sda");
@@ -253,6 +269,9 @@ mod tests {
             FileActivity { file: Some(file), files: Some(1), ..FileActivity::of(1, 7, counts) };
         script.batch.files.push(FileActivity { process: Some(own), ..row });
         script.wait((7, "web"), WaitClass::PageRead, waited_ms * MS, waited_ms * MS, 0);
+        for (at, ns) in system_ms.into_iter().flat_map(|ms| [(0, 0), (10 * S, ms * MS)]) {
+            script.sample(at, Metric::ProcessSystemCpu, "7 web", ns as f64);
+        }
         let findings = diagnose(&script.summary()).findings;
         findings.into_iter().find(|finding| finding.cause == "file-system-cpu")
     }
@@ -283,6 +302,16 @@ mod tests {
         assert_eq!(found("/img/1.svg", &large, 0), None, "it reads much");
         let few = Counts { timed_calls: 200, read_ns: 2 * S, ..reads() };
         assert_eq!(found("/img/1.svg", &few, 0), None, "few calls were timed");
+    }
+
+    #[test]
+    fn who_was_not_let_run_computes_nothing() {
+        assert!(found_computing("/img/1.svg", &reads(), 100, Some(4000)).is_some());
+        assert_eq!(found_computing("/img/1.svg", &reads(), 100, Some(300)), None);
+        // Of a file system that need not compute, only what was seen to.
+        assert_eq!(found("/mail/new/1", &reads(), 100), None);
+        let seen = found_computing("/mail/new/1", &reads(), 100, Some(4000)).unwrap();
+        assert!(seen.sentence.contains("computes (checksums"), "{}", seen.sentence);
     }
 
     #[test]

@@ -16,9 +16,10 @@ rule!(
     needs: [Waits],
 );
 
-/// The least pages read from swap in memory per second for which its CPU time matters: at some
-/// microseconds to decompress each, a twentieth of a CPU. Chosen.
-const THRASHING: f64 = 10_000.0;
+/// The least pages read from swap in memory per second for which its CPU time matters: at ten
+/// microseconds for the fault, the page and the one that goes out instead, a twentieth of a CPU.
+/// Chosen.
+const THRASHING: f64 = 5_000.0;
 
 /// Returns the reads of swap per second.
 fn reads_per_s(device: &DeviceSummary) -> f64 {
