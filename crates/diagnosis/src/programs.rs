@@ -348,10 +348,10 @@ pub fn yields_to(process: &str, other: &str) -> bool {
 /// Whether programs of any kind run under this name, so that two processes of it need not be one
 /// program.
 pub fn is_interpreter(process: &str) -> bool {
-    const NAMES: &[&str] = &["java", "node", "nodejs", "beam.smp", "mono", "dotnet", "bash", "sh"];
+    const NAMES: &[&str] =
+        &["java", "node", "nodejs", "beam.smp", "mono", "dotnet", "bash", "sh", "git"];
     const BEGINNINGS: &[&str] = &["python", "perl", "ruby", "lua"];
-    let begins = |name: &&str| process.starts_with(name);
-    NAMES.contains(&process) || BEGINNINGS.iter().any(|name| begins(&name))
+    NAMES.contains(&process) || BEGINNINGS.iter().any(|name| process.starts_with(name))
 }
 
 /// Whether a process indexes files for later searches.

@@ -7,7 +7,7 @@ use super::thresholds::{BUSY, WARNING_SHARE};
 use crate::programs::{self, FileRole};
 use crate::{Subject, words};
 use iowhy_analysis::summary::patterns::WaitGroup;
-use iowhy_analysis::summary::{ChainStep, DeviceSummary, DirectionSummary};
+use iowhy_analysis::summary::{ChainRow, ChainStep, DeviceSummary, DirectionSummary};
 
 /// The largest mean number of others' blocked threads beside a program that has its device to
 /// itself: as for a warning.
@@ -132,12 +132,10 @@ impl Facts<'_> {
     /// Whether threads of a process wait for another one of it that waits for storage, as where
     /// compaction has to catch up before more is taken.
     fn is_waited_for_within(&self, pid: u32) -> bool {
-        let least_ns = WARNING_SHARE * self.duration_ns() as f64;
-        self.chains().any(|row| {
+        self.is_felt(self.chains().filter(|row| {
             let is_own = |step: Option<&ChainStep>| step.is_some_and(|step| step.pid == pid);
-            let is_within = is_own(row.steps.first()) && is_own(row.steps.last());
-            is_within && row.steps.len() > 1 && row.time_ns as f64 >= least_ns
-        })
+            is_own(row.steps.first()) && is_own(row.steps.last()) && row.steps.len() > 1
+        }))
     }
 
     /// Returns the process that dumps a database through this one, and what to do about it, if it
@@ -197,11 +195,20 @@ impl Facts<'_> {
         })
     }
 
-    /// Whether other programs wait for a process.
+    /// Whether other programs wait for a process, for a tenth of the watch in all.
     fn is_waited_for(&self, pid: u32) -> bool {
         let chains = self.chains();
-        let mut behind = chains.filter(|row| row.steps.first().is_some_and(|step| step.pid != pid));
-        behind.any(|row| row.steps.iter().skip(1).any(|step| step.pid == pid))
+        let behind = chains.filter(|row| {
+            let is_other = row.steps.first().is_some_and(|step| step.pid != pid);
+            is_other && row.steps.iter().skip(1).any(|step| step.pid == pid)
+        });
+        self.is_felt(behind)
+    }
+
+    /// Whether sleeps in such chains take a tenth of the watch.
+    fn is_felt<'a>(&self, rows: impl Iterator<Item = &'a ChainRow>) -> bool {
+        let slept_ns = rows.map(|row| row.time_ns).fold(0, u64::saturating_add);
+        slept_ns as f64 >= WARNING_SHARE * self.duration_ns() as f64
     }
 }
 

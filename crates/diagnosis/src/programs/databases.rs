@@ -236,7 +236,8 @@ pub(super) const ALL: &[KnownProgram] = &[
     },
     program! {
         "ClickHouse": ["clickhouse", "clickhouse-serv"],
-        paths: [Temporary "/tmp_merge_", Temporary "/tmp_insert_", Data "/clickhouse/store/"];
+        paths: [Temporary "/tmp_merge_", Temporary "/tmp_insert_", Data "/clickhouse/store/",
+            Data "_0/data.bin", Data "_0/data.cmrk*"];
         Sync: "ClickHouse: insert thousands of rows at once, at most once a second for each \
             table (async_insert = 1 collects them): each insert makes a part of many files; \
             fsync_after_insert is off by default",
@@ -244,7 +245,9 @@ pub(super) const ALL: &[KnownProgram] = &[
             (background_pool_size, max_bytes_to_merge_at_max_space_in_pool)",
         Spill: "ClickHouse: raise max_bytes_before_external_group_by and \
             max_bytes_before_external_sort, or put tmp_path on another device",
-        Reads: "ClickHouse: read fewer columns and a range of the primary key; more memory for \
+        Reads: "ClickHouse: many small parts are many small reads: insert fewer, larger blocks, \
+            let merges run (`SELECT count() FROM system.parts WHERE active`; OPTIMIZE at a quiet \
+            time); read fewer columns and a range of the primary key; more memory for \
             mark_cache_size and the page cache",
     },
     program! {
@@ -268,7 +271,7 @@ pub(super) const ALL: &[KnownProgram] = &[
     program! {
         "DuckDB": ["duckdb"],
         paths: [
-            WriteAheadLog "*.duckdb.wal", Temporary "duckdb_temp_storage*", Data "*.duckdb"
+            WriteAheadLog "*.duckdb.wal", Temporary "duckdb_temp_*", Data "*.duckdb"
         ];
         Sync: "DuckDB: insert many rows in one transaction (an Appender, COPY, INSERT ... SELECT)",
         Spill: "DuckDB: raise memory_limit, lower threads, or put temp_directory on a fast disk",

@@ -47,10 +47,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
     });
     let process = stacked.subject().process.ok_or(Clear)?;
     let crashed = stacked.subject().pid;
-    // Two scripts of one interpreter are two programs.
-    let is_own = |pid: Option<u32>, name: &str| {
-        pid.is_some() && pid == crashed || name == process && !programs::is_interpreter(name)
-    };
+    let is_own =
+        |pid: Option<u32>, name: &str| is_crashed((pid, name), (crashed, process.as_str()));
     let written = |device: &DeviceSummary| {
         let own = device.processes.iter();
         let own = own.filter(|row| is_own(row.subject.pid, &row.subject.process));
@@ -65,14 +63,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let is_own = |group: &WaitGroup| is_own(Some(group.pid), &group.process);
     let others = facts.waits(|group| group.device == name && !is_own(group));
     let own = facts.waits(is_own);
-    let behind = match others.time_ns {
-        0 => String::new(),
-        _ => format!(
-            "; {} waits for {} meanwhile",
-            words::who(&others.subject()),
-            words::time(others.time_ns as f64),
-        ),
-    };
+    let behind = waiting_for(&others);
     let sentence = format!(
         "the kernel writes a core dump of {}{}: {} within {}{behind}",
         words::who(&subject),
@@ -104,6 +95,25 @@ fn judge(facts: &Facts<'_>) -> Judged {
              it is complete the others are fast again",
         )
         .into())
+}
+
+/// Whether a process is the one that crashed, or one of its program. Two scripts of one interpreter
+/// are two programs.
+fn is_crashed(one: (Option<u32>, &str), crashed: (Option<u32>, &str)) -> bool {
+    let is_same = one.0.is_some() && one.0 == crashed.0;
+    is_same || one.1 == crashed.1 && !programs::is_interpreter(one.1)
+}
+
+/// Returns the end of the sentence about those that wait meanwhile.
+fn waiting_for(others: &facts::Waited<'_>) -> String {
+    match others.time_ns {
+        0 => String::new(),
+        time_ns => format!(
+            "; {} waits for {} meanwhile",
+            words::who(&others.subject()),
+            words::time(time_ns as f64),
+        ),
+    }
 }
 
 #[cfg(test)]

@@ -3,8 +3,10 @@
 use super::super::bottleneck::{bound, kind::BottleneckKind};
 use super::super::programs;
 use super::*;
+use crate::facts::thresholds::BUSY;
 use facts::BULK_PER_S;
 use facts::Waited;
+use facts::neighbours::is_program;
 use iowhy_analysis::summary::{ProcessRow, UsedRow};
 use iowhy_model::Metric;
 
@@ -46,19 +48,12 @@ fn judge(facts: &Facts<'_>) -> Judged {
     clear_if(waited.class_ns == 0)?;
     let subject = waited.subject();
     let own = own_limit(facts, &subject);
+    let full = full_elsewhere(facts, &subject);
+    // Judged by itself, a device that has time does not show who fills the machine's limit.
+    let is_partial = facts.devices().iter().any(|device| device.util_share.is_none());
+    clear_if(own.is_none() && full.is_none() && is_partial && has_time(facts, &subject))?;
     let slow = facts.device_of(&subject).and_then(|device| facts.slow_bulk(device));
-    let mut sentence = match (&own, heavy(facts, &subject)) {
-        (Some(own), _) => own.sentence(&subject),
-        (None, Some(heavy)) => format!(
-            "{} writes faster than the device: the dirty page limit puts {} to sleep, too",
-            words::who(&heavy),
-            words::who(&subject),
-        ),
-        (None, None) => format!(
-            "{} writes faster than the device: the dirty page limit puts it to sleep",
-            words::who(&subject),
-        ),
-    };
+    let (mut sentence, apart) = sentence(facts, &waited, &own, full);
     let writing = facts.writing(&subject);
     if let Some(slow) = &slow {
         sentence += &slow.words(&subject);
@@ -90,14 +85,97 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .shown("throttled sleeps", waited.waits as f64 / facts.seconds(), "1/s", "iowhy cache")
         .fix(match (own, slow) {
             (Some(own), _) => own.fix(),
-            (None, Some(_)) => format!("{SLOW_FIX}; else {less}{}", general_fix(facts, &waited)),
-            (None, None) => less + &general_fix(facts, &waited),
+            (None, Some(_)) => {
+                format!("{apart}{SLOW_FIX}; else {less}{}", general_fix(facts, &waited))
+            }
+            (None, None) => format!("{apart}{less}{}", general_fix(facts, &waited)),
         })
         .check(
             "`iowhy cache 1`: dirty pages stay near the limit meanwhile; if they are far below it, \
              it is the limit of its cgroup (file_dirty in memory.stat) or something else",
         )
         .into())
+}
+
+/// Returns who writes faster than which device, whom the limit puts to sleep, and the beginning of
+/// the advice where those write to another device.
+fn sentence(
+    facts: &Facts<'_>,
+    waited: &Waited<'_>,
+    own: &Option<OwnLimit>,
+    full: Option<Subject>,
+) -> (String, String) {
+    let subject = waited.subject();
+    if let Some(own) = own {
+        return (own.sentence(&subject), String::new());
+    }
+    let who = words::who(&subject);
+    if let Some(full) = full.filter(|_| has_time(facts, &subject)) {
+        let device = full.device.clone().unwrap_or_default();
+        let sentence = format!(
+            "{} writes faster than {device}: the dirty page limit puts {who}, which writes{}, to \
+             sleep, too",
+            words::who(&full),
+            to(&subject),
+        );
+        return (sentence, apart(&device));
+    }
+    if let Some(heavy) = heavy(facts, &subject) {
+        let sentence = format!(
+            "{} writes faster than the device: the dirty page limit puts {who} to sleep, too",
+            words::who(&heavy),
+        );
+        return (sentence, String::new());
+    }
+    let itself =
+        format!("{who} writes faster than the device: the dirty page limit puts it to sleep");
+    // The limit is the machine's: who writes to another device waits, too.
+    let elsewhere = waited.groups.iter().find(|group| {
+        let is_other = Some(group.pid) != subject.pid && group.device.is_some();
+        is_other && group.device != subject.device && is_hurt(facts, group)
+    });
+    match (elsewhere, &subject.device) {
+        (Some(group), Some(device)) => {
+            let other = Waited::from_groups(vec![group]).subject();
+            let end = format!(", and {}, which writes{}", words::who(&other), to(&other));
+            (itself + &end, apart(device))
+        }
+        _ => (itself, String::new()),
+    }
+}
+
+/// Returns ` to sda`, or nothing.
+fn to(subject: &Subject) -> String {
+    subject.device.as_ref().map_or_else(String::new, |device| format!(" to {device}"))
+}
+
+/// Whether the device of a throttled writer is idle most of the time.
+fn has_time(facts: &Facts<'_>, subject: &Subject) -> bool {
+    let device = facts.device_of(subject).and_then(|device| device.util_share);
+    device.is_some_and(|share| share < BUSY)
+}
+
+/// Returns who writes most to the busy device that another one's writer may wait for, since what is
+/// dirty is limited for all devices together.
+fn full_elsewhere(facts: &Facts<'_>, subject: &Subject) -> Option<Subject> {
+    let written = |row: &&UsedRow<ProcessRow>| row.usage.directions[Direction::Write].bytes;
+    let others = facts.devices().iter().filter(|device| {
+        let is_other = Some(&device.device) != subject.device.as_ref();
+        is_other && device.below.is_empty() && bound::is_saturated(device)
+    });
+    let device = others.max_by_key(|device| facts::of(device, Direction::Write).bytes)?;
+    let most =
+        device.processes.iter().filter(|row| is_program(&row.subject)).max_by_key(written)?;
+    (written(&most) > 0).then(|| facts::subject_of(&device.device, Some(most)))
+}
+
+/// The advice where others than the writers of this device wait for the machine's limit.
+fn apart(device: &str) -> String {
+    let folder = format!("/sys/block/{device}/bdi");
+    format!(
+        "give {device} a limit of its own, so that only who writes there waits: `echo 1 > \
+         {folder}/strict_limit` (Linux 6.2 and later) and `echo 5 > {folder}/max_ratio`; "
+    )
 }
 
 /// A limit below the machine's, which is far away.
@@ -193,9 +271,8 @@ fn heavy(facts: &Facts<'_>, waiting: &Subject) -> Option<Subject> {
     let own = device.processes.iter().find(|row| row.subject.pid == waiting.pid);
     let is_other = most.subject.pid.is_some() && most.subject.pid != waiting.pid;
     let is_far = written(&most) >= BY_FAR * own.as_ref().map_or(0, written).max(1);
-    let name = most.subject.process.as_str();
-    let is_program = !name.is_empty() && !name.starts_with("kworker");
-    (is_other && is_far && is_program).then(|| facts::subject_of(&device.device, Some(most)))
+    (is_other && is_far && is_program(&most.subject))
+        .then(|| facts::subject_of(&device.device, Some(most)))
 }
 
 /// Whether the throttling hurts more than a bulk writer: a program that writes little sleeps, or
@@ -300,6 +377,29 @@ mod tests {
             Severity::Info,
             "hardly any other process waits"
         );
+    }
+
+    #[test]
+    fn who_writes_to_another_disk_is_held_up_by_the_machine_s_limit() {
+        let mut script = Script::new(10);
+        for index in 0..50 {
+            let write = script.write("sdb", 1 << 20).by(9, "kworker");
+            let write = write.at((index * 200 * MS) as i64).origin(Origin::Writeback);
+            write.direct(500, 500, 600 * MS).add();
+        }
+        script.write("sda", 4096).by(8, "spool").direct(500, 500, MS).add();
+        script.wait((7, "cp"), WaitClass::DirtyThrottle, 9000 * MS, 0, 0);
+        script.waited_on("sdb", "/media/film", 1);
+        script.wait((8, "spool"), WaitClass::DirtyThrottle, 3000 * MS, 0, 0);
+        script.waited_on("sda", "/srv/job", 1);
+        let counts = Counts { writes: 100, write_bytes: 60 << 20, ..Counts::default() };
+        script.did((7, "cp"), "/media/film", counts);
+        let findings = diagnose(&script.summary()).findings;
+        let found = findings.into_iter().find(|finding| finding.cause == "dirty-throttle").unwrap();
+        let said = "puts it to sleep, and spool (8), which writes to sda";
+        assert!(found.sentence.contains(said), "{}", found.sentence);
+        assert!(found.fix.starts_with("give sdb a limit of its own"), "{}", found.fix);
+        assert!(found.severity >= Severity::Warning, "{found:?}");
     }
 
     #[test]

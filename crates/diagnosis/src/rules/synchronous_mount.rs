@@ -25,7 +25,8 @@ rule!(
      storage, as if fsync followed; with dirsync (XFS: wsync) every create, rename and unlink \
      does. The attributes S (sync) and D (dirsync) of a folder or a file do the same, and new ones \
      inherit them. A copy of small blocks then takes a journal commit and a cache flush for each \
-     of them.",
+     of them. With data=journal all data is written twice, and with btrfs's notreelog a sync of one \
+     file commits what all programs have changed.",
     "The program calls fsync itself, or opens its files with O_SYNC.",
     place: Setting,
     needs: [Waits, Settings],
@@ -33,7 +34,7 @@ rule!(
 
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
-    if let Some(finding) = data_journal(facts) {
+    if let Some(finding) = data_journal(facts).or_else(|| without_tree_log(facts)) {
         return Ok(finding.into());
     }
     let mounted =
@@ -198,6 +199,44 @@ fn data_journal(facts: &Facts<'_>) -> Option<Finding> {
     Some(finding)
 }
 
+/// The option of btrfs without its log of single files.
+const NO_TREE_LOG: &str = "notreelog";
+
+/// A file system on which a sync of one file commits what all programs have changed.
+fn without_tree_log(facts: &Facts<'_>) -> Option<Finding> {
+    let found = facts.devices().iter().filter_map(|device| {
+        let mut mounts = facts.mounts(device).into_iter();
+        let mount = mounts.find(|mount| mount.has_option(NO_TREE_LOG))?;
+        let waited = facts.waits(|group| {
+            let is_here = group.device.as_deref() == Some(device.device.as_str());
+            is_here && facts.is_call(group.syscall, SYNC_FILE)
+        });
+        (waited.time_ns > 0).then_some((device, mount, waited))
+    });
+    let (device, mount, waited) = found.max_by_key(|it| it.2.time_ns)?;
+    let subject = Subject { device: Some(device.device.clone()), ..waited.subject() };
+    let (name, path) = (&device.device, &mount.path);
+    let call = waited.groups.first().and_then(|group| facts.call_name(group.syscall));
+    let sentence = format!(
+        "{path} ({name}) is mounted with `{NO_TREE_LOG}`: each {} of {} commits all that has \
+         changed in the file system, {} on average",
+        call.unwrap_or("sync"),
+        words::who(&subject),
+        words::time(waited.mean_ns()),
+    );
+    let finding = waiting_for(facts, &waited, subject, sentence)
+        // With the log a sync still writes its own file.
+        .upper_bound()
+        .fix(format!(
+            "mount it with `treelog`, the default (`mount -o remount,treelog {}`, and in fstab): \
+             an fsync then writes its own file to a log, which is as safe; else have programs that \
+             change many names and files use another file system",
+            shell_word(path)
+        ))
+        .check(format!("`findmnt -no OPTIONS {}` shows `{NO_TREE_LOG}`", shell_word(path)));
+    Some(finding)
+}
+
 fn fix(option: &str, path: &str) -> String {
     match option {
         "sync" => format!(
@@ -309,6 +348,14 @@ mod tests {
             assert!(found.sentence.contains(message), "{}", found.sentence);
         }
         assert!(found.fix.contains("remount,async"), "{}", found.fix);
+    }
+
+    #[test]
+    fn a_sync_without_the_log_of_btrfs_commits_everything() {
+        let found = found("rw,notreelog,ssd", 74).unwrap();
+        assert!(found.sentence.contains("each fsync of cp (7) commits all"), "{}", found.sentence);
+        assert!(found.fix.contains("remount,treelog /media/usb"), "{}", found.fix);
+        assert_eq!(super::tests::found("rw,notreelog,ssd", 1), None, "a write");
     }
 
     #[test]
