@@ -141,6 +141,7 @@ impl KnownProgram {
             ("Redis/Valkey", WriteAheadLog) => "append-only file",
             ("Lucene", FileRole::Compaction) => "index segment",
             ("etcd", FileRole::Compaction) => "defragmented copy",
+            ("ClickHouse", FileRole::Compaction) => "merged parts",
             _ => role.phrase(),
         }
     }
@@ -248,9 +249,7 @@ const MAINTENANCE: &[&str] = &[
     "mariadb-dump",
     "mongodump",
     "pg_basebackup",
-    "pgbackrest",
     "barman",
-    "wal-g",
     "btrbk",
     "mariabackup",
     "xtrabackup",
@@ -348,10 +347,48 @@ pub fn yields_to(process: &str, other: &str) -> bool {
 /// Whether programs of any kind run under this name, so that two processes of it need not be one
 /// program.
 pub fn is_interpreter(process: &str) -> bool {
-    const NAMES: &[&str] =
-        &["java", "node", "nodejs", "beam.smp", "mono", "dotnet", "bash", "sh", "git"];
-    const BEGINNINGS: &[&str] = &["python", "perl", "ruby", "lua"];
-    NAMES.contains(&process) || BEGINNINGS.iter().any(|name| process.starts_with(name))
+    const NAMES: &[&str] = &[
+        "java",
+        "node",
+        "nodejs",
+        "MainThread",
+        "deno",
+        "bun",
+        "beam.smp",
+        "mono",
+        "dotnet",
+        "bash",
+        "dash",
+        "sh",
+        "zsh",
+        "git",
+    ];
+    const VERSIONED: &[&str] = &["python", "perl", "ruby", "php", "lua", "luajit"];
+    let is_version = |rest: &str| rest.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    NAMES.contains(&process)
+        || VERSIONED.iter().any(|name| process.strip_prefix(name).is_some_and(is_version))
+}
+
+/// Servers that merge what they have written in threads for that, which no client waits for until
+/// they fall behind.
+const MERGING_ASIDE: &[&str] =
+    &["VictoriaMetrics", "InfluxDB", "Prometheus", "ClickHouse", "Cassandra/ScyllaDB"];
+
+/// Whether a file of a process is one that its server writes aside from what clients wait for.
+pub fn is_merged_aside(process: &str, file: &str) -> bool {
+    of(Some(process), Some(file)).is_some_and(|program| {
+        MERGING_ASIDE.contains(&program.name) && program.role(file) == Some(FileRole::Compaction)
+    })
+}
+
+/// Programs of the table that move data in bulk for themselves.
+const FOR_THEMSELVES: &[&str] = &["browser", "rpm", "Bitcoin Core", "DuckDB"];
+
+/// Whether a process stores data that others wait for, by its name or by the log that it writes.
+pub fn is_store(process: &str, file: Option<&str>) -> bool {
+    let by_log = || file.and_then(|file| role_of(None, file)) == Some(WriteAheadLog);
+    let known = of(Some(process), None);
+    known.map_or_else(by_log, |program| !FOR_THEMSELVES.contains(&program.name))
 }
 
 /// Whether a process indexes files for later searches.
@@ -400,7 +437,12 @@ mod tests {
     #[test]
     fn a_store_in_a_runtime_or_a_script_is_known_by_its_files() {
         for (process, path, name, role) in [
-            ("beam.smp", "/rabbitmq/mnesia/r@h/quorum/r@h/00000001.wal", "RabbitMQ", WriteAheadLog),
+            (
+                "beam.smp",
+                "/mnesia/rabbit@h/quorum/rabbit@h/00000001.wal",
+                "RabbitMQ",
+                WriteAheadLog,
+            ),
             ("beam.smp", "/couchdb/data/shards/00000000-7fffffff/db.1700.couch", "CouchDB", Data),
             ("java", "/zk/version-2/log.100000001", "ZooKeeper", WriteAheadLog),
             ("java", "/srv/mc/world/region/r.0.-1.mca", "Minecraft server", Data),

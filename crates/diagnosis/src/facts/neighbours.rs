@@ -103,10 +103,14 @@ impl<'a> Facts<'a> {
         let reads = read > written;
         let user = MainUser { device, row: most, share, is_of_work: false, reads, others };
         // One session may write the log for all others, which is no work of its own.
-        let role = self.main_file(&user).map(|file| programs::role_of(Some(name), &file));
-        let is_own = is_known && role.is_some_and(|role| role != Some(FileRole::WriteAheadLog));
-        let is_another = is_own || programs::is_interpreter(name);
-        (is_another && is_by_far && user.others.time_ns > 0).then_some(user)
+        let file = self.main_file(&user)?;
+        let is_log = programs::role_of(Some(name), &file) == Some(FileRole::WriteAheadLog);
+        // Workers of one program use files of one folder.
+        let folder = |file: &str| file.rsplit_once('/').map(|(folder, _)| folder.to_owned());
+        let of_others = user.others.subject().file;
+        let is_apart = of_others.is_some_and(|other| folder(&other) != folder(&file));
+        let is_another = is_known || programs::is_interpreter(name) && is_apart;
+        (is_another && is_by_far && !is_log && user.others.time_ns > 0).then_some(user)
     }
 
     fn main_user_of(&self, device: &'a DeviceSummary) -> Option<MainUser<'a>> {
@@ -199,7 +203,7 @@ impl<'a> Facts<'a> {
 impl MainUser<'_> {
     /// Whether it is a program that serves others, such as a database.
     pub fn is_known(&self) -> bool {
-        programs::of(Some(&self.row.subject.process), None).is_some()
+        programs::is_store(&self.row.subject.process, None)
     }
 }
 

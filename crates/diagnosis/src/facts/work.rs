@@ -77,8 +77,7 @@ impl Facts<'_> {
         let is_alone = (others.time_ns as f64) < ALONE * self.duration_ns() as f64;
         let is_most = moved.saturating_mul(2) >= sum(|direction| direction.bytes);
         let in_order = sum(|direction| direction.sequential_bytes).saturating_mul(2);
-        let is_known =
-            programs::of(Some(process), file).is_some() || self.store_file(process).is_some();
+        let is_known = programs::is_store(process, file) || self.store_file(process).is_some();
         let is_bulk = moved as f64 / self.seconds() >= super::BULK_PER_S;
         let is_in_order = in_order >= sum(|direction| direction.bytes);
         let is_sound = self.slow_bulk(device).is_none();
@@ -121,7 +120,8 @@ impl Facts<'_> {
     pub fn is_background(&self, group: &WaitGroup) -> bool {
         let role =
             group.file.as_deref().and_then(|file| programs::role_of(Some(&group.process), file));
-        let is_merge = role == Some(FileRole::Compaction) && self.is_sync(group);
+        let is_aside = |file: &str| programs::is_merged_aside(&group.process, file);
+        let is_merge = self.is_sync(group) && group.file.as_deref().is_some_and(is_aside);
         let is_own_work =
             role == Some(FileRole::Snapshot) || is_merge && !self.is_waited_for_within(group.pid);
         let is_named = programs::is_maintenance(&group.process) || is_own_work;
@@ -195,7 +195,8 @@ impl Facts<'_> {
         })
     }
 
-    /// Whether other programs wait for a process, for a tenth of the watch in all.
+    /// Whether other programs wait for a process, for a tenth of the watch in all. Chosen: as for a
+    /// warning.
     fn is_waited_for(&self, pid: u32) -> bool {
         let chains = self.chains();
         let behind = chains.filter(|row| {

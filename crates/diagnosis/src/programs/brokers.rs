@@ -26,7 +26,7 @@ pub(super) const ALL: &[KnownProgram] = &[
     program! {
         "RabbitMQ": ["rabbitmq*"],
         paths: [
-            WriteAheadLog "/quorum/", Data "/msg_stores/",
+            WriteAheadLog "/quorum/rabbit@", Data "/msg_stores/",
             Data "/msg_store_persistent/", Data "*.rdq"
         ],
         own: [WriteAheadLog "*.wal", Data "/mnesia/"];
@@ -54,7 +54,7 @@ pub(super) const ALL: &[KnownProgram] = &[
     },
     program! {
         "BookKeeper/Pulsar": ["bookkeeper*"],
-        paths: [WriteAheadLog "/journal*/current/", Data "/ledgers*/current/"];
+        paths: [WriteAheadLog "/bookkeeper/journal", Data "/bookkeeper/ledgers"];
         Sync: "BookKeeper: put journalDirectories on a device of their own, apart from \
             ledgerDirectories; let more entries share a sync (journalMaxGroupWaitMSec)",
     },
@@ -71,15 +71,15 @@ pub(super) const ALL: &[KnownProgram] = &[
     },
     program! {
         "Consul/Nomad/Vault": ["consul", "nomad", "vault", "openbao"],
-        paths: [WriteAheadLog "/raft/raft.db", WriteAheadLog "/raft/wal/", Snapshot "/raft/snapshots/"],
-        own: [Data "/vault.db"];
+        paths: [WriteAheadLog "/raft/raft.db", Snapshot "/raft/snapshots/"],
+        own: [WriteAheadLog "/raft/wal/", Data "/vault.db"];
         Sync: "Consul, Nomad, Vault: each change waits for a sync of the Raft log: put the data \
             directory on a low-latency device without other writers; a raft.db whose list of free \
-            pages has grown writes it at each commit (Consul: raft_logstore.backend \"wal\", or \
-            raft_boltdb.no_freelist_sync=true); write less often (fewer health checks that change \
-            state, fewer tokens and leases)",
-        Snapshot: "Consul, Nomad, Vault: raise raft_snapshot_threshold and \
-            raft_snapshot_interval, so that the state is written less often",
+            pages has grown writes it at each commit (Consul: \
+            raft_logstore.boltdb.no_freelist_sync, Nomad: raft_boltdb.no_freelist_sync); write \
+            less often (fewer health checks that change state, fewer tokens and leases)",
+        Snapshot: "Consul, Nomad: raise raft_snapshot_threshold and raft_snapshot_interval, so \
+            that the state is written less often (Vault: snapshot_threshold, snapshot_interval)",
     },
     program! {
         "k3s": ["k3s-server", "kine"],

@@ -88,8 +88,8 @@ pub(super) const ALL: &[KnownProgram] = &[
             STATUS LIKE 'Created_tmp_disk%'`), add indexes, raise tmp_table_size with \
             max_heap_table_size, or move tmpdir to another device",
         Reads: "MySQL/MariaDB: raise innodb_buffer_pool_size; `EXPLAIN` the query that scans",
-        Pool: "MySQL/MariaDB: raise innodb_read_io_threads and innodb_write_io_threads to the \
-            number of requests that the device takes at once",
+        Pool: "MySQL/MariaDB: raise innodb_read_io_threads and innodb_write_io_threads (at most \
+            64), where it does not use native asynchronous I/O",
         Scan: "MySQL/MariaDB: `EXPLAIN` the query that reads the whole table (`SHOW PROCESSLIST`), \
             and give it an index",
         Maintenance: "MySQL/MariaDB: `SHOW PROCESSLIST` names the statement (ALTER TABLE, \
@@ -236,8 +236,7 @@ pub(super) const ALL: &[KnownProgram] = &[
     },
     program! {
         "ClickHouse": ["clickhouse", "clickhouse-serv"],
-        paths: [Temporary "/tmp_merge_", Temporary "/tmp_insert_", Data "/clickhouse/store/",
-            Data "_0/data.bin", Data "_0/data.cmrk*"];
+        paths: [Compaction "/tmp_merge_", Data "/tmp_insert_", Data "/clickhouse/store/"];
         Sync: "ClickHouse: insert thousands of rows at once, at most once a second for each \
             table (async_insert = 1 collects them): each insert makes a part of many files; \
             fsync_after_insert is off by default",
@@ -279,8 +278,8 @@ pub(super) const ALL: &[KnownProgram] = &[
     },
     program! {
         "Bitcoin Core": ["bitcoind", "bitcoin-qt", "b-msghand", "b-loadblk"],
-        paths: [Compaction "/chainstate/", Data "/blocks/blk"];
-        Reads: "Bitcoin Core: raise -dbcache (450 MB by default), so that fewer outputs are \
+        paths: [Compaction "/chainstate/0*.ldb", Data "/blocks/blk0*.dat"];
+        Reads: "Bitcoin Core: raise -dbcache, so that fewer outputs are \
             looked up on the disk; keep chainstate on a disk with a low latency",
         Compaction: "Bitcoin Core: raise -dbcache, so that its database is written less often",
     },

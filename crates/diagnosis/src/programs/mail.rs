@@ -11,7 +11,7 @@ pub(super) const ALL: &[KnownProgram] = &[
         paths: [Data "/spool/postfix/"];
         Sync: "Postfix: each message is synced before it is accepted: put its queue \
             (queue_directory) on a device with power-loss protection, apart from mailboxes and \
-            logs; write the mail log without a sync after each line (rsyslog: `-/var/log/mail.log`)",
+            logs",
         Lookups: "Postfix: keep queues short (a long deferred queue is scanned again and again: \
             raise queue_run_delay and minimal_backoff_time)",
     },
@@ -46,7 +46,7 @@ pub(super) const ALL: &[KnownProgram] = &[
         "ISC DHCP": ["dhcpd"],
         paths: [WriteAheadLog "/dhcpd.leases"];
         Sync: "ISC dhcpd: it syncs its lease file before each answer: let answers share a sync \
-            (delayed-ack 28, max-ack-delay), give longer leases, put the file on a low-latency \
+            (delayed-ack, if it is 0, with max-ack-delay), give longer leases, put the file on a low-latency \
             device",
     },
     program! {
@@ -58,8 +58,8 @@ pub(super) const ALL: &[KnownProgram] = &[
     program! {
         "SSSD": ["sssd", "sssd_be", "sssd_nss", "sssd_pam"],
         paths: [Data "/lib/sss/db/"];
-        Sync: "SSSD: its cache is written at each login: put /var/lib/sss/db on a tmpfs (it is \
-            made anew after a reboot; logins without network then fail until it is), and do not \
-            enumerate (enumerate = false)",
+        Sync: "SSSD: its cache is written at each login: put /var/lib/sss/db on a tmpfs: after a \
+            reboot, logins without network fail until the cache is filled again, and what \
+            sss_override has set is lost",
     },
 ];

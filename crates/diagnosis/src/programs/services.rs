@@ -159,7 +159,7 @@ pub(super) const ALL: &[KnownProgram] = &[
     },
     program! {
         "rpm": ["rpm", "dnf", "dnf5", "yum", "zypper", "packagekitd"],
-        paths: [Data "/lib/rpm/", Data "/sysimage/rpm/"];
+        paths: [Data "/var/lib/rpm/", Data "/sysimage/rpm/"];
         Sync: "rpm: each package is a transaction in its database, which is synced: update when \
             no workload needs the disk, many packages at once",
     },

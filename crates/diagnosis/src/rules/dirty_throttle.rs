@@ -3,7 +3,7 @@
 use super::super::bottleneck::{bound, kind::BottleneckKind};
 use super::super::programs;
 use super::*;
-use crate::facts::thresholds::BUSY;
+use crate::facts::thresholds::MOST;
 use facts::BULK_PER_S;
 use facts::Waited;
 use facts::neighbours::is_program;
@@ -118,7 +118,7 @@ fn sentence(
             words::who(&full),
             to(&subject),
         );
-        return (sentence, apart(&device));
+        return (sentence, apart(facts, &device));
     }
     if let Some(heavy) = heavy(facts, &subject) {
         let sentence = format!(
@@ -127,21 +127,41 @@ fn sentence(
         );
         return (sentence, String::new());
     }
-    let itself =
-        format!("{who} writes faster than the device: the dirty page limit puts it to sleep");
+    if is_for_space(facts, waited) {
+        let sentence = format!(
+            "{who} waits until what is dirty{} is written: little more than that is free there",
+            words::on(&subject),
+        );
+        return (sentence, FREE_SPACE.to_owned());
+    }
+    let begin = format!("{who} writes faster than the device: the dirty page limit puts it");
     // The limit is the machine's: who writes to another device waits, too.
-    let elsewhere = waited.groups.iter().find(|group| {
+    let elsewhere = waited.groups.iter().copied().find(|group| {
         let is_other = Some(group.pid) != subject.pid && group.device.is_some();
-        is_other && group.device != subject.device && is_hurt(facts, group)
+        let other = Waited::from_groups(vec![group]).subject();
+        is_other
+            && group.device != subject.device
+            && is_hurt(facts, group)
+            && has_time(facts, &other)
+            && own_limit(facts, &other).is_none()
     });
     match (elsewhere, &subject.device) {
         (Some(group), Some(device)) => {
             let other = Waited::from_groups(vec![group]).subject();
-            let end = format!(", and {}, which writes{}", words::who(&other), to(&other));
-            (itself + &end, apart(device))
+            let and = format!(" and {}, which writes{}, to sleep", words::who(&other), to(&other));
+            (begin + &and, apart(facts, device))
         }
-        _ => (itself, String::new()),
+        _ => (begin + " to sleep", String::new()),
     }
+}
+
+/// The advice where a file system has little more free than is dirty.
+const FREE_SPACE: &str = "free or add space there (`df`); ";
+
+/// Whether most of the time is ext4's, which writes back what is dirty before it promises more than
+/// is free.
+fn is_for_space(facts: &Facts<'_>, waited: &Waited<'_>) -> bool {
+    2 * facts.waits_in(&["ext4_nonda_switch"]).0 > waited.time_ns
 }
 
 /// Returns ` to sda`, or nothing.
@@ -152,28 +172,44 @@ fn to(subject: &Subject) -> String {
 /// Whether the device of a throttled writer is idle most of the time.
 fn has_time(facts: &Facts<'_>, subject: &Subject) -> bool {
     let device = facts.device_of(subject).and_then(|device| device.util_share);
-    device.is_some_and(|share| share < BUSY)
+    device.is_some_and(|share| share < MOST)
 }
 
-/// Returns who writes most to the busy device that another one's writer may wait for, since what is
-/// dirty is limited for all devices together.
+/// Returns who has most of the dirty data that a busy device writes, which writers to another device
+/// may wait for, since what is dirty is limited for all devices together.
 fn full_elsewhere(facts: &Facts<'_>, subject: &Subject) -> Option<Subject> {
+    let own = subject.device.as_deref()?;
+    let is_apart = |device: &&DeviceSummary| {
+        let other = device.device.as_str();
+        other != own && !facts.stands_on(own, other) && !facts.stands_on(other, own)
+    };
+    let written_back = |device: &DeviceSummary| facts::origin_of(device, Origin::Writeback).2;
+    let is_full = |device: &&DeviceSummary| {
+        let moved: u64 = device.directions.0.iter().map(|direction| direction.bytes).sum();
+        bound::is_saturated(device) && 2 * written_back(device) > moved
+    };
+    let others = facts.devices().iter().filter(is_apart).filter(is_full);
+    let device = others.max_by_key(|device| written_back(device))?;
     let written = |row: &&UsedRow<ProcessRow>| row.usage.directions[Direction::Write].bytes;
-    let others = facts.devices().iter().filter(|device| {
-        let is_other = Some(&device.device) != subject.device.as_ref();
-        is_other && device.below.is_empty() && bound::is_saturated(device)
-    });
-    let device = others.max_by_key(|device| facts::of(device, Direction::Write).bytes)?;
     let most =
         device.processes.iter().filter(|row| is_program(&row.subject)).max_by_key(written)?;
-    (written(&most) > 0).then(|| facts::subject_of(&device.device, Some(most)))
+    let is_most = 2 * written(&most) > written_back(device);
+    is_most.then(|| facts::subject_of(&device.device, Some(most)))
 }
 
-/// The advice where others than the writers of this device wait for the machine's limit.
-fn apart(device: &str) -> String {
-    let folder = format!("/sys/block/{device}/bdi");
+/// The advice where others than the writers of this device wait for the machine's limit; none where
+/// the limit of the device is another file, or is there.
+fn apart(facts: &Facts<'_>, name: &str) -> String {
+    let device = facts.devices().iter().find(|device| device.device == name);
+    let mounts = device.map(|device| facts.mounts(device)).unwrap_or_default();
+    let has_own_file = mounts.iter().all(|mount| mount.kind != "btrfs");
+    let is_strict = device.and_then(|device| facts.latest_number(device, "bdi/strict_limit"));
+    if !has_own_file || is_strict == Some(1.0) {
+        return String::new();
+    }
+    let folder = format!("/sys/block/{name}/bdi");
     format!(
-        "give {device} a limit of its own, so that only who writes there waits: `echo 1 > \
+        "give {name} a limit of its own, so that only who writes there waits: `echo 1 > \
          {folder}/strict_limit` (Linux 6.2 and later) and `echo 5 > {folder}/max_ratio`; "
     )
 }
@@ -292,8 +328,7 @@ fn hurts(facts: &Facts<'_>, waited: &Waited<'_>) -> bool {
 
 /// Whether a throttled process is one whose latency matters, or writes little.
 fn is_hurt(facts: &Facts<'_>, group: &WaitGroup) -> bool {
-    programs::of(Some(&group.process), group.file.as_deref()).is_some()
-        || !is_bulk(facts, group.pid)
+    programs::is_store(&group.process, group.file.as_deref()) || !is_bulk(facts, group.pid)
 }
 
 /// Whether a process writes in bulk: by its calls, or by its pages that reached a device, since a
@@ -396,7 +431,7 @@ mod tests {
         script.did((7, "cp"), "/media/film", counts);
         let findings = diagnose(&script.summary()).findings;
         let found = findings.into_iter().find(|finding| finding.cause == "dirty-throttle").unwrap();
-        let said = "puts it to sleep, and spool (8), which writes to sda";
+        let said = "puts it and spool (8), which writes to sda, to sleep";
         assert!(found.sentence.contains(said), "{}", found.sentence);
         assert!(found.fix.starts_with("give sdb a limit of its own"), "{}", found.fix);
         assert!(found.severity >= Severity::Warning, "{found:?}");

@@ -106,12 +106,9 @@ fn judge(facts: &Facts<'_>) -> Judged {
 
 /// Returns the end of a sentence about the other program that has most of the log's device.
 fn who_fills(facts: &Facts<'_>, row: &ChainRow) -> Option<String> {
-    let own = row.steps.last()?;
+    let own = &row.steps.last()?.process;
     let users = facts.main_users().into_iter();
-    let mut others = users.filter(|user| {
-        let user = &user.row.subject;
-        user.process != own.process || user.pid.is_some_and(|pid| pid != own.pid)
-    });
+    let mut others = users.filter(|user| user.row.subject.process != *own);
     let other = others.find(|user| Some(&user.device.device) == row.device.as_ref())?;
     let subject = &other.row.subject;
     (other.share >= MOST).then(|| {

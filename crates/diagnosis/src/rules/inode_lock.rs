@@ -35,11 +35,10 @@ enum Lock {
 
 const OF_HOLDER: &str = "let the other program work in smaller steps, or while nobody uses the \
                          file: copying with shared blocks (reflink), truncating, punching holes, \
-                         renaming and large buffered writes hold the lock throughout, and writes \
-                         of a part of a page that is not in memory until it is read (write whole \
-                         pages); a file in many small extents makes them long (`filefrag FILE`; \
-                         on XFS an extent size hint, `xfs_io -c 'extsize 1m' FOLDER`, before it \
-                         is written)";
+                         renaming and large buffered writes hold the lock throughout; so do writes \
+                         to a part of a page that must first be read (write whole pages); a file \
+                         in many small extents makes them long (`filefrag FILE`; on XFS an extent \
+                         size hint, `xfs_io -c 'extsize 1m' FOLDER`, before it is written)";
 const WITHOUT_HOLDER: &str = "while the other program does not run the waits end; if they stay, \
                               another one holds the lock";
 
@@ -166,12 +165,22 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .into())
 }
 
+/// The largest share of a waiter's time that another script waits itself for the lock that it is
+/// said to hold. Chosen: workers of one program wait alike.
+const HOLDERS_OWN: f64 = 0.25;
+
 /// Whether who ends most waits is another program than the one that waits longest.
 fn is_another(waker: &Waker, waited: &Waited<'_>) -> bool {
-    waited.groups.first().is_some_and(|group| {
-        let is_same = group.process == waker.process;
-        !is_same || group.pid != waker.pid && programs::is_interpreter(&group.process)
-    })
+    let Some(first) = waited.groups.first() else { return false };
+    if first.process != waker.process {
+        return true;
+    }
+    let of = |pid: u32| -> u64 {
+        let own = waited.groups.iter().filter(|group| group.pid == pid);
+        own.map(|group| group.time_ns).fold(0, u64::saturating_add)
+    };
+    let waits_alike = of(waker.pid) as f64 > HOLDERS_OWN * of(first.pid) as f64;
+    first.pid != waker.pid && programs::is_interpreter(&first.process) && !waits_alike
 }
 
 /// The sentence about a lock that another program holds.
@@ -282,6 +291,20 @@ mod tests {
         findings.into_iter().find(|finding| finding.cause == "inode-lock")
     }
 
+    /// Two workers of a script that wait for each other alike.
+    fn workers() -> Finding {
+        let mut script = Script::new(10);
+        for (pid, other) in [(7, 8), (8, 7)] {
+            script.wait((pid, "python3"), WaitClass::FsLock, 2 * S, 0, 0);
+            script.stacked(&["rwsem_down_write_slowpath", "down_write", "xfs_ilock"]);
+            script.waited_on("sda", "/app.log", 1);
+            let wait = script.batch.waits.last_mut().unwrap();
+            (wait.pid, wait.tid, wait.waker_tid) = (pid, pid, Some(other));
+        }
+        let findings = diagnose(&script.summary()).findings;
+        findings.into_iter().find(|finding| finding.cause == "inode-lock").unwrap()
+    }
+
     #[test]
     fn who_holds_it_is_who_wakes() {
         let by_copies = held(&[(8, "cp"), (9, "cp"), (10, "cp")]).unwrap();
@@ -295,5 +318,6 @@ mod tests {
         assert_eq!(held(&[(8, "guest")]), None);
         let other = held_from("python3", &[(8, "python3")]).unwrap();
         assert!(other.sentence.contains("which python3 (8) holds"), "{}", other.sentence);
+        assert!(super::tests::workers().sentence.starts_with("threads of python3"));
     }
 }

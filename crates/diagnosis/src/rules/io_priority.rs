@@ -3,6 +3,7 @@
 use super::*;
 use crate::bottleneck::bound::SLOW_NS;
 use crate::facts::thresholds::WARNING_SHARE;
+use crate::programs;
 use facts::Waited;
 
 /// The least share of a program's waits in the scheduler's queue for one that is put off, and the
@@ -54,7 +55,11 @@ fn unequal<'a>(facts: &Facts<'a>, device: &'a DeviceSummary) -> Option<Unequal<'
     let process = put_off.groups.first()?.process.clone();
     let put_off = facts.waits(|group| is_put_off(group) && group.process == process);
     let pids: Vec<u32> = put_off.groups.iter().map(|group| group.pid).collect();
-    let served = facts.waits(|group| is_served(group) && !pids.contains(&group.pid));
+    let is_script = programs::is_interpreter(&process);
+    let served = facts.waits(|group| {
+        let is_other = group.process != process || is_script && !pids.contains(&group.pid);
+        is_served(group) && is_other
+    });
     let least_ns = WARNING_SHARE * facts.duration_ns() as f64;
     let is_much = |waited: &Waited<'_>| waited.time_ns as f64 >= least_ns;
     let is_slow = put_off.mean_ns() >= SLOW_NS && put_off.mean_ns() >= 2.0 * served.mean_ns();
@@ -127,11 +132,15 @@ mod tests {
     use iowhy_model::script::{MS, Script};
 
     fn found(scheduler: &str, queued: u64) -> Option<Finding> {
-        found_beside("tar", scheduler, queued)
+        found_beside(("web", "tar"), scheduler, queued)
     }
 
     /// A service waits `queued` of 200 ms in the queue for each read, beside a copy.
-    fn found_beside(copy: &str, scheduler: &str, queued: u64) -> Option<Finding> {
+    fn found_beside(
+        (service, copy): (&str, &str),
+        scheduler: &str,
+        queued: u64,
+    ) -> Option<Finding> {
         let mut script = Script::new(10);
         script.environment.devices.push(Device {
             name: "sda".to_owned(),
@@ -141,7 +150,7 @@ mod tests {
         for index in 0..40_u64 {
             let read = script.read("sda", 131_072).by(8, copy).at((index * 200 * MS) as i64);
             read.sector(index * 256).direct(0, 0, 9 * MS).add();
-            script.wait((7, "web"), WaitClass::PageRead, 200 * MS, (200 - queued) * MS, 0);
+            script.wait((7, service), WaitClass::PageRead, 200 * MS, (200 - queued) * MS, 0);
             script.waited_on("sda", "/srv/data", 17);
             script.batch.waits.last_mut().unwrap().queue_ns = queued * MS;
             script.wait((8, copy), WaitClass::PageRead, 100 * MS, 95 * MS, 0);
@@ -163,7 +172,9 @@ mod tests {
 
     #[test]
     fn two_scripts_of_one_interpreter_are_two_programs() {
-        assert!(found_beside("web", "none mq-deadline [bfq]", 180).is_some());
+        let found = |name| found_beside((name, name), "none mq-deadline [bfq]", 180);
+        assert!(found("python3").is_some());
+        assert_eq!(found("postgres"), None, "two processes of a server are one");
     }
 
     #[test]

@@ -26,6 +26,13 @@ fn reads_per_s(device: &DeviceSummary) -> f64 {
     device.directions[Direction::Read].requests_per_s
 }
 
+/// Whether pages come from swap in memory, and others go there, so fast that it costs much CPU time.
+fn is_thrashing(device: &DeviceSummary) -> bool {
+    let written = device.directions[Direction::Write].requests_per_s;
+    let both = reads_per_s(device).min(2.0 * written);
+    device.device.starts_with("zram") && both >= THRASHING
+}
+
 /// Swap-in from zram costs CPU time and no disk I/O: there a larger vm.swappiness is intended.
 fn fix(device: &str) -> &'static str {
     match device.starts_with("zram") {
@@ -69,7 +76,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let waited = facts.waits_for(WaitClass::Swap);
     let Some((device, (_, requests, bytes))) = found else { return Ok(RuleVerdict::Clear) };
     // Swap in memory takes CPU time of the thread that needs the page, which is no wait.
-    let is_thrashing = device.device.starts_with("zram") && reads_per_s(device) >= THRASHING;
+    let is_thrashing = is_thrashing(device);
     clear_if(waited.time_ns == 0 && !is_thrashing)?;
     let mut subject = match waited.time_ns {
         0 => facts::subject_of(&device.device, facts.top_process(device, |_| true)),
@@ -99,7 +106,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .holding(share.min(1.0))
         .about(subject)
         .sure(Confidence::Certain)
-        .at_least(if is_thrashing { Severity::Warning } else { Severity::Info })
+        .at_least(if is_thrashing && spare.is_none() { Severity::Warning } else { Severity::Info })
         .shown(
             "swap requests",
             requests as f64 / facts.seconds(),
@@ -156,20 +163,25 @@ mod tests {
 
     #[test]
     fn swap_in_memory_takes_cpu_time_that_is_no_wait() {
-        let judged = |pages: u64| {
+        let judged = |pages: u64, written: u64| {
             let mut script = Script::new(1);
             for index in 0..pages {
                 let read = script.read("zram0", 4096).by(7, "java").at((index * 20_000) as i64);
                 read.origin(Origin::Swap).sector(index * 8).direct(0, 0, 2_000).add();
             }
+            for index in 0..written {
+                let write = script.write("zram0", 4096).by(7, "java").at((index * 20_000) as i64);
+                write.origin(Origin::Swap).sector(index * 8).direct(0, 0, 3_000).add();
+            }
             script.wait((8, "cat"), WaitClass::Device, MS, MS, 0);
             let findings = diagnose(&script.summary()).findings;
             findings.into_iter().find(|finding| finding.cause == "swap-io")
         };
-        let thrashing = judged(20_000).unwrap();
+        let thrashing = judged(5_100, 5_100).unwrap();
         assert!(thrashing.severity == Severity::Warning, "{thrashing:?}");
         assert_eq!(thrashing.subject.process.as_deref(), Some("java"));
-        assert_eq!(judged(2_000), None);
+        assert_eq!(judged(4_900, 4_900), None);
+        assert_eq!(judged(20_000, 100), None, "they come back, and nothing goes out");
     }
 
     #[test]

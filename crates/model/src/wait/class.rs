@@ -21,11 +21,8 @@ pub enum StackVerdict {
 /// trees, and stacks seen on 6.18.
 const FUNCTIONS: &[(WaitClass, &[&str])] = &[
     // ext4 lets a writer wait for the writeback of all that is dirty before it promises more space
-    // than is free; btrfs does so for space that it has reserved.
-    (
-        DirtyThrottle,
-        &["balance_dirty_pages*", "dmu_tx_delay", "try_to_writeback_inodes_*", "ext4_nonda_switch"],
-    ),
+    // than is free.
+    (DirtyThrottle, &["balance_dirty_pages*", "dmu_tx_delay", "ext4_nonda_switch"]),
     (Fanotify, &["fanotify_get_response", "fanotify_handle_event"]),
     (Fuse, FUSE),
     (NetworkFs, NETWORK),

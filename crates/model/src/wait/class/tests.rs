@@ -185,6 +185,15 @@ fn writeback_is_storage_whatever_starts_it() {
         "ext4_da_write_begin",
     ];
     assert_eq!(verdict(before_an_allocation), StackVerdict::Storage(DirtyThrottle));
+    let of_a_commit = [
+        "schedule",
+        "wb_wait_for_completion",
+        "__writeback_inodes_sb_nr",
+        "try_to_writeback_inodes_sb",
+        "btrfs_commit_transaction",
+        "btrfs_sync_file",
+    ];
+    assert_ne!(verdict(of_a_commit), StackVerdict::Storage(DirtyThrottle));
     // Not storage: a thread that is stopped by itself, and the dump's wait for other threads.
     let stopped = ["schedule", "__wait_for_common", "kthread_stop", "some_driver_remove"];
     assert_eq!(verdict(stopped), StackVerdict::Elsewhere);
