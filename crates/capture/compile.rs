@@ -2,10 +2,12 @@
 //!
 //! What does not belong here: what is done with the objects (build.rs).
 
-use libbpf_cargo::SkeletonBuilder;
-use std::env;
+use libbpf_rs::Linker;
+use libbpf_rs::libbpf_sys::API_HEADERS;
 use std::error::Error;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::{env, fs, io};
 
 /// The range of clang's versions that `scripts/test-compilers` tries.
 pub const OLDEST: u32 = 14;
@@ -61,8 +63,21 @@ pub const OBJECTS: &[Object] = &[
     plain("snapshot-plain", "snapshot"),
 ];
 
-/// Arguments of clang for every source, beside those that libbpf-cargo adds.
-pub const ARGUMENTS: &[&str] = &["-Ibpf", "-Wall", "-Werror", "-Wno-unused-function", "-mcpu=v3"];
+/// Arguments of clang for every source, beside libbpf's headers and the target.
+const ARGUMENTS: &[&str] = &[
+    "-Ibpf",
+    "-Wall",
+    "-Werror",
+    "-Wno-unused-function",
+    "-mcpu=v3",
+    // BPF programs have none, although some distributions ask for it everywhere.
+    "-fno-stack-protector",
+    "-g",
+    "-O2",
+    "--target=bpf",
+];
+/// What libbpf's headers call the architectures that they know by other names.
+const NAMES_OF_LIBBPF: &[(&str, &str)] = &[("x86_64", "x86"), ("aarch64", "arm64")];
 
 /// The compiler: `$CLANG`, else the newest installed of those that were tested, else any.
 pub fn clang() -> PathBuf {
@@ -86,7 +101,7 @@ pub fn source_of(name: &str) -> String {
     format!("src/probes/{name}/{name}.bpf.c")
 }
 
-/// Compiles a source; the current folder is the crate's.
+/// Compiles a source for the architecture of the build; the current folder is the crate's.
 ///
 /// # Errors
 /// Fails if the source does not compile, with the compiler's messages, or if the compiler cannot be
@@ -97,8 +112,48 @@ pub fn run_clang(
     more: &[&str],
     object: &Path,
 ) -> Result<(), Box<dyn Error>> {
-    let mut clang_run = SkeletonBuilder::new();
-    clang_run.source(source).clang(clang).clang_args(ARGUMENTS.iter().chain(more));
-    clang_run.obj(object).build()?;
+    let architecture =
+        env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_else(|_unset| env::consts::ARCH.to_owned());
+    run_clang_for(&architecture, clang, source, more, object)
+}
+
+/// Compiles a source for an architecture.
+///
+/// # Errors
+/// As [`run_clang`].
+pub fn run_clang_for(
+    architecture: &str,
+    clang: &Path,
+    source: &str,
+    more: &[&str],
+    object: &Path,
+) -> Result<(), Box<dyn Error>> {
+    let folder = object.with_extension("compiling");
+    write_headers(&folder.join("bpf"))?;
+    let compiled = folder.join("unlinked.bpf.o");
+    let known = NAMES_OF_LIBBPF.iter().find(|(name, _)| *name == architecture);
+    let name = known.map_or(architecture, |(_, name)| name);
+    let mut clang_run = Command::new(clang);
+    clang_run.args(ARGUMENTS).args(more).arg(format!("-D__TARGET_ARCH_{name}"));
+    clang_run.arg("-I").arg(&folder).args(["-c", source, "-o"]).arg(&compiled);
+    let output = clang_run.stdin(Stdio::null()).output()?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("{} ({}) of {source}: {said}", clang.display(), output.status).into());
+    }
+    // By itself: what is linked has no names of folders in it, which are of this machine.
+    let mut linker = Linker::new(object)?;
+    linker.add_file(&compiled)?;
+    linker.link()?;
+    fs::remove_dir_all(&folder)?;
+    Ok(())
+}
+
+/// libbpf's own headers, of the version that is linked.
+fn write_headers(folder: &Path) -> io::Result<()> {
+    fs::create_dir_all(folder)?;
+    for (name, text) in API_HEADERS {
+        fs::write(folder.join(name), text)?;
+    }
     Ok(())
 }

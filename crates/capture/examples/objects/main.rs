@@ -47,7 +47,7 @@ fn compile_all(clang: &Path, folder: &Path) -> Result<(), Box<dyn Error>> {
     for object in OBJECTS {
         let path = folder.join(format!("{}.bpf.o", object.name));
         run_clang(clang, &source_of(object.source), object.arguments, &path)
-            .map_err(|error| format!("{} by {}: {error:?}", object.name, clang.display()))?;
+            .map_err(|error| format!("{} by {}: {error}", object.name, clang.display()))?;
         let compiled = fs::read(&path)?;
         let (name, clang) = (object.name, clang.display());
         if let Some((program, bytes)) = stack::too_deep(&compiled)?.first() {

@@ -6,8 +6,7 @@
 //!
 //! Nothing is loaded here: that needs a kernel of that architecture.
 
-use crate::compile::{ARGUMENTS, clang};
-use libbpf_cargo::SkeletonBuilder;
+use crate::compile::{clang, run_clang_for};
 use libbpf_rs::ObjectBuilder;
 use std::collections::BTreeMap;
 use std::fs;
@@ -28,15 +27,9 @@ fn sources() -> Vec<PathBuf> {
 type Programs = BTreeMap<String, String>;
 
 fn compile(source: &Path, architecture: &str, more: &[&str], object: &Path) -> Programs {
-    let target = format!("-D__TARGET_ARCH_{architecture}");
-    let mut builder = SkeletonBuilder::new();
-    builder.source(source).obj(object);
-    builder
-        .clang_args(ARGUMENTS.iter().copied().chain([target.as_str()]).chain(more.iter().copied()));
-    builder.clang(clang());
-    builder.build().unwrap_or_else(|error| {
-        panic!("{} for {architecture} {more:?}: {error:?}", source.display())
-    });
+    let name = source.to_string_lossy();
+    run_clang_for(architecture, &clang(), &name, more, object)
+        .unwrap_or_else(|error| panic!("{name} for {architecture} {more:?}: {error}"));
     let object = ObjectBuilder::default().open_file(object).expect("the compiler wrote it");
     let told = object.progs().map(|program| {
         let name = program.name().to_string_lossy().into_owned();
@@ -53,8 +46,8 @@ fn every_program_compiles_to_the_same_instructions() {
     let object = folder.path().join("probe.bpf.o");
     for source in sources {
         for more in [&[][..], &[PLAIN]] {
-            let arm = compile(&source, "arm64", more, &object);
-            let here = compile(&source, "x86", more, &object);
+            let arm = compile(&source, "aarch64", more, &object);
+            let here = compile(&source, "x86_64", more, &object);
             assert!(!here.is_empty(), "{} has no programs", source.display());
             for (name, instructions) in &here {
                 assert!(arm.get(name) == Some(instructions), "{name} depends on the architecture");
