@@ -10,13 +10,17 @@ pub struct PageCommand {
 }
 
 /// The programs whose commands are run.
-const PROGRAMS: &[&str] = &["iowhy", "make", "man", "duckdb", "apt"];
+const PROGRAMS: &[&str] = &["iowhy", "make", "man", "duckdb", "apt", "systemctl"];
+/// An option with its value, alone, is one of this command.
+const WITH_OPTION: &str = "iowhy report /run/sick";
 
 /// All commands of a page, in its order. A query in a block of its own is one, too.
 pub fn commands(page: &str) -> Vec<PageCommand> {
     let mut found: Vec<PageCommand> = Vec::new();
     let mut is_code = false;
     let mut is_open = false;
+    // A span that goes on in the next line, and its first line.
+    let mut broken: Option<(usize, String)> = None;
     for (at, line) in page.lines().enumerate() {
         if line.starts_with("```") {
             is_code = !is_code;
@@ -37,9 +41,16 @@ pub fn commands(page: &str) -> Vec<PageCommand> {
                 found.extend(parts.map(|part| PageCommand { line: at + 1, text: part.to_owned() }));
             }
         } else {
-            let spans = line.split('`').skip(1).step_by(2);
-            let spans = spans.filter(|span| is_command(span));
-            found.extend(spans.map(|span| PageCommand { line: at + 1, text: span.to_owned() }));
+            let (at, text) = match broken.take().filter(|_| !line.is_empty()) {
+                Some((at, begun)) => (at, format!("{begun} {line}")),
+                None => (at, line.to_owned()),
+            };
+            if text.matches('`').count() % 2 == 1 {
+                broken = Some((at, text));
+                continue;
+            }
+            let spans = text.split('`').skip(1).step_by(2).filter_map(command_of_span);
+            found.extend(spans.map(|text| PageCommand { line: at + 1, text }));
         }
     }
     found
@@ -48,6 +59,15 @@ pub fn commands(page: &str) -> Vec<PageCommand> {
 fn without_comment(line: &str) -> String {
     let command = line.split_once("  #").or_else(|| line.split_once(" # "));
     command.map_or(line, |(command, _)| command).trim().to_owned()
+}
+
+/// The command that a span of code is, or that it is an option of.
+fn command_of_span(span: &str) -> Option<String> {
+    let is_option = span.starts_with('-') && span.contains(' ');
+    (is_option || is_command(span)).then(|| match is_option {
+        true => format!("{WITH_OPTION} {span}"),
+        false => span.to_owned(),
+    })
 }
 
 /// Whether a text is a command: no program alone except `iowhy`, and no line of a screen.
