@@ -89,6 +89,10 @@ stat --format '%A %U %G %n' /var/lib/iowhy $INCIDENTS "$directory" \
 # man in this system.
 systemd-analyze verify --man=no iowhy.service 2>/out/verified || cat /out/verified
 systemd-analyze security --no-pager iowhy.service >/out/security
+# What the README says of stopping it.
+systemctl disable --now iowhy
+is ActiveState inactive
+is UnitFileState disabled
 "#;
 
 pub fn tests() -> Vec<Trial> {
