@@ -15,10 +15,10 @@ demo: ## Build iowhy and watch a real workload with it for ten seconds
 	cargo build --profile demo --package iowhy --package iowhy-labs
 	@$(TARGET)/demo/iowhy-labs demo
 
-man: ## Write the manual pages and shell completions into the target directory
+man: ## Write the manual pages and shell completions into the target directory, by what `make demo` built
 	@scripts/install-deps build
-	cargo build --release --package iowhy
-	@scripts/man $(TARGET)/release/iowhy
+	cargo build --profile demo --package iowhy --package iowhy-labs
+	@scripts/man $(TARGET)/demo/iowhy
 
 check: ## The quick check without root: style, lints, unit tests
 	@scripts/check
@@ -51,9 +51,10 @@ test-arm64: ## Build for aarch64, and run the small check in guests with Linux 6
 	@scripts/install-deps build test vm
 	@scripts/test-kernels --small 6.1-arm64 sid-arm64
 
-test-kernels: ## Run what needs a kernel in guests with Linux 5.10, 6.1, 6.12 and the newest
+test-kernels: ## Run what needs a kernel in guests with Linux 5.10, 6.1, 6.12 and the newest; then test-arm64
 	@scripts/install-deps build test vm
 	@scripts/test-kernels
+	@scripts/test-kernels --small 6.1-arm64 sid-arm64
 
 test-compilers: ## Compile the BPF programs with every clang, 14 to the newest, and load them here and in guests
 	@scripts/install-deps build test static vm
