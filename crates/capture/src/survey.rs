@@ -234,6 +234,14 @@ pub struct RefusedProgram {
     pub cause: String,
 }
 
+impl RefusedProgram {
+    /// Whether the kernel, or a policy, refuses the program before it looks at an instruction: then
+    /// it is not the compiler's.
+    pub fn is_forbidden(&self) -> bool {
+        self.cause.contains("(os error 1)") && self.cause.contains("processed 0 insns")
+    }
+}
+
 /// Loads the objects that another compiler made of the same sources, those that this kernel should
 /// accept, and returns the programs that it refuses. `folder` holds all objects: `NAME.bpf.o`.
 ///
@@ -364,5 +372,25 @@ fn iostats() -> CheckItem {
             value,
             "queue times of requests that began before the watch",
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(cause: &str) -> RefusedProgram {
+        RefusedProgram { object: "events", program: "on_get".to_owned(), cause: cause.to_owned() }
+    }
+
+    #[test]
+    fn what_is_forbidden_is_not_the_compilers() {
+        let policy = "Operation not permitted (os error 1)\nprocessed 0 insns (limit 1000000)";
+        assert!(refused(policy).is_forbidden());
+        let looked_at = "Operation not permitted (os error 1)\nprocessed 12 insns (limit 1000000)";
+        assert!(!refused(looked_at).is_forbidden());
+        let verifier = "Permission denied (os error 13)\nprocessed 0 insns (limit 1000000)";
+        assert!(!refused(verifier).is_forbidden());
+        assert!(!refused("Operation not permitted (os error 1)").is_forbidden());
     }
 }
