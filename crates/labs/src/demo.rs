@@ -70,7 +70,8 @@ fn watch(settings: &DemoSettings, say: &mut dyn FnMut(&str)) -> Result<()> {
     ));
     let mut command = Command::new(program);
     if let Some(folder) = &settings.record {
-        command.args(["record", "-o"]).arg(folder);
+        // Each request, also by a machine that is too slow for it within the budget.
+        command.args(["record", "--every", "-o"]).arg(folder);
     }
     command.args(["-d", disk.device().name(), "-t", &settings.seconds.to_string()]);
     run_to_end(&mut command)

@@ -32,3 +32,25 @@ fn its_screen_is_what_the_command_prints() {
         assert!(page == wanted, "README.md is old: run this with IOWHY_BLESS=1\n{screen}");
     }
 }
+
+/// Functions of a program without symbols that may follow one another on a stack; a walk through a
+/// stack that has no frame pointers gives dozens of addresses that are none.
+const MOST_UNNAMED: usize = 4;
+
+#[test]
+fn its_recording_has_stacks_of_functions() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut iowhy = Command::new(env!("CARGO_BIN_EXE_iowhy"));
+    iowhy.args(["stacks", "demo/recording", "--json"]).current_dir(&root).stdin(Stdio::null());
+    let output = iowhy.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = told["figures"]["rows"].as_array().unwrap();
+    assert!(rows.len() > 3, "{told}");
+    for row in rows {
+        let user = row["user"].as_array().unwrap();
+        let is_unnamed = |frame: &serde_json::Value| frame.as_str().unwrap().starts_with("0x");
+        let longest = user.split(|frame| !is_unnamed(frame)).map(<[_]>::len).max();
+        assert!(longest <= Some(MOST_UNNAMED), "no functions: {user:?}");
+    }
+}

@@ -8,7 +8,7 @@ fn lab() -> String {
     root.to_owned()
 }
 
-const SECRET: &str = "15046-0";
+const SECRET: &str = "24986-0";
 
 #[test]
 fn no_command_shows_a_name() {
@@ -72,9 +72,9 @@ fn the_same_recording_has_the_same_placeholders() {
 
 #[test]
 fn filters_take_original_names() {
-    let all = answer(["snoop", &lab(), "--json", "-f", "/var/tmp/iowhy-labs/15046-0"]);
+    let all = answer(["snoop", &lab(), "--json", "-f", "/var/tmp/iowhy-labs/24986-0"]);
     let redacted =
-        answer(["snoop", &lab(), "--json", "-f", "/var/tmp/iowhy-labs/15046-0", "--redact"]);
+        answer(["snoop", &lab(), "--json", "-f", "/var/tmp/iowhy-labs/24986-0", "--redact"]);
     assert_eq!(redacted.lines().count(), all.lines().count());
     assert!(!redacted.is_empty() && !redacted.contains(SECRET));
 }
