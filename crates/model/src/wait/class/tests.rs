@@ -176,6 +176,14 @@ fn writeback_is_storage_whatever_starts_it() {
     assert_eq!(verdict(stopped), StackVerdict::Storage(JournalCommit));
     let throttled = ["io_schedule", "balance_dirty_pages", "dump_user_range", "do_coredump"];
     assert_eq!(verdict(throttled), StackVerdict::Storage(DirtyThrottle));
+    // Not storage: a thread that is stopped by itself, and the dump's wait for other threads.
+    let stopped = ["schedule", "__wait_for_common", "kthread_stop", "some_driver_remove"];
+    assert_eq!(verdict(stopped), StackVerdict::Elsewhere);
+    assert_eq!(verdict(["schedule", "coredump_wait", "do_coredump"]), StackVerdict::Elsewhere);
+}
+
+#[test]
+fn who_waits_for_space_is_throttled_and_who_commits_is_not() {
     let before_an_allocation = [
         "schedule",
         "wb_wait_for_completion",
@@ -194,10 +202,6 @@ fn writeback_is_storage_whatever_starts_it() {
         "btrfs_sync_file",
     ];
     assert_ne!(verdict(of_a_commit), StackVerdict::Storage(DirtyThrottle));
-    // Not storage: a thread that is stopped by itself, and the dump's wait for other threads.
-    let stopped = ["schedule", "__wait_for_common", "kthread_stop", "some_driver_remove"];
-    assert_eq!(verdict(stopped), StackVerdict::Elsewhere);
-    assert_eq!(verdict(["schedule", "coredump_wait", "do_coredump"]), StackVerdict::Elsewhere);
 }
 
 #[test]
