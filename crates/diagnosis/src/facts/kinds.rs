@@ -19,8 +19,8 @@ impl<'a> Facts<'a> {
         series.filter(move |series| process_of(&series.subject).is_some_and(|own| own.0 == pid))
     }
 
-    /// Returns the CPU time of a process, by that counter, for each unit of time: 1 for one CPU that
-    /// is never idle. `None` if it was not read twice.
+    /// Returns the CPU time of a process, by that counter, for each unit of time: 1 for one CPU
+    /// that is never idle. `None` if it was not read twice.
     pub fn cpu_share(&self, metric: Metric, pid: u32) -> Option<f64> {
         let series = self.of_process(metric, pid).next()?;
         let [(first_ns, first), .., (last_ns, last)] = series.points.as_slice() else {

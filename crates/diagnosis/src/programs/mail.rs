@@ -46,8 +46,8 @@ pub(super) const ALL: &[KnownProgram] = &[
         "ISC DHCP": ["dhcpd"],
         paths: [WriteAheadLog "/dhcpd.leases"];
         Sync: "ISC dhcpd: it syncs its lease file before each answer: let answers share a sync \
-            (delayed-ack, if it is 0, with max-ack-delay), give longer leases, put the file on a low-latency \
-            device",
+            (delayed-ack, if it is 0, with max-ack-delay), give longer leases, put the file on a \
+            low-latency device",
     },
     program! {
         "BIND": ["named", "isc-net-*", "isc-loop-*"],

@@ -175,8 +175,8 @@ fn has_time(facts: &Facts<'_>, subject: &Subject) -> bool {
     device.is_some_and(|share| share < MOST)
 }
 
-/// Returns who has most of the dirty data that a busy device writes, which writers to another device
-/// may wait for, since what is dirty is limited for all devices together.
+/// Returns who has most of the dirty data that a busy device writes, which writers to another
+/// device may wait for, since what is dirty is limited for all devices together.
 fn full_elsewhere(facts: &Facts<'_>, subject: &Subject) -> Option<Subject> {
     let own = subject.device.as_deref()?;
     let is_apart = |device: &&DeviceSummary| {
