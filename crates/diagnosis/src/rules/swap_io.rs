@@ -26,7 +26,7 @@ fn reads_per_s(device: &DeviceSummary) -> f64 {
     device.directions[Direction::Read].requests_per_s
 }
 
-/// Whether pages come from swap in memory, and others go there, so fast that it costs much CPU time.
+/// Whether pages come from swap in memory, and others go there, so fast that it costs CPU time.
 fn is_thrashing(device: &DeviceSummary) -> bool {
     let written = device.directions[Direction::Write].requests_per_s;
     let both = reads_per_s(device).min(2.0 * written);

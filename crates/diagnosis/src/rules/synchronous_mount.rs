@@ -25,8 +25,8 @@ rule!(
      storage, as if fsync followed; with dirsync (XFS: wsync) every create, rename and unlink \
      does. The attributes S (sync) and D (dirsync) of a folder or a file do the same, and new ones \
      inherit them. A copy of small blocks then takes a journal commit and a cache flush for each \
-     of them. With data=journal all data is written twice, and with btrfs's notreelog a sync of one \
-     file commits the metadata that all programs have changed.",
+     of them. With data=journal all data is written twice, and with btrfs's notreelog a sync of \
+     one file commits the metadata that all programs have changed.",
     "The program calls fsync itself, or opens its files with O_SYNC.",
     place: Setting,
     needs: [Waits, Settings],
