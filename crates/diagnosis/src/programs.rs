@@ -141,7 +141,8 @@ impl KnownProgram {
             ("Redis/Valkey", WriteAheadLog) => "append-only file",
             ("Lucene", FileRole::Compaction) => "index segment",
             ("etcd", FileRole::Compaction) => "defragmented copy",
-            ("ClickHouse", FileRole::Compaction) => "merged parts",
+            ("ClickHouse" | "VictoriaMetrics", FileRole::Compaction) => "merged parts",
+            ("InfluxDB", FileRole::Compaction) => "TSM files",
             _ => role.phrase(),
         }
     }

@@ -160,8 +160,10 @@ fn main(facts: &Facts<'_>, user: &MainUser<'_>) -> Finding {
     // A process of a database must not be stopped or limited like a copy.
     let program = programs::of(subject.process.as_deref(), None);
     let fix = program.and_then(|program| program.advice(Topic::Maintenance));
+    // What a server waits for itself, its clients wait for: that is not explained by its writing.
     let own = facts.waits(|group| {
-        group.device.as_ref() == Some(name) && Some(&group.process) == subject.process.as_ref()
+        let is_own = Some(&group.process) == subject.process.as_ref() && !user.is_known();
+        is_own && group.device.as_ref() == Some(name)
     });
     let finding = Finding::of_blocked(facts, time_ns, sentence);
     let share = user.share * 100.0;
@@ -410,6 +412,33 @@ mod tests {
         let found = findings.into_iter().find(|finding| finding.cause == "noisy-neighbour");
         let found = found.expect("the reader waits for the writer");
         assert!(found.sentence.starts_with("counters (7) delays php (9)"), "{}", found.sentence);
+    }
+
+    /// A program writes all the time and waits for its own syncs; a shell waits behind it.
+    fn beside_a_shell(name: &str) -> Vec<Finding> {
+        let mut script = Script::new(10);
+        for at in (0..10_000_i64).step_by(100) {
+            let write = script.write("sda", 1 << 20).by(7, name).at(at * MS as i64);
+            let write = write.sector(at as u64 * 7919).direct(500, 500, 98 * MS).add();
+            script.wait_for((7, name), at as u64 * MS, 98 * MS, &[write]);
+            script.waited_on("sda", "/srv/log", 74);
+            on_sda(&mut script, at);
+            script.wait((9, "bash"), WaitClass::JournalCommit, 30 * MS, 0, 0);
+            on_sda(&mut script, at);
+        }
+        diagnose(&script.summary()).findings
+    }
+
+    #[test]
+    fn what_a_server_waits_for_itself_is_not_its_neighbours() {
+        let first = |name| {
+            let findings = beside_a_shell(name);
+            findings.first().map(|finding| (finding.cause, finding.subject.process.clone()))
+        };
+        let (cause, process) = first("java").unwrap();
+        assert_eq!((cause, process.as_deref()), ("slow-sync", Some("java")));
+        let (cause, _) = first("cp").unwrap();
+        assert_eq!(cause, "noisy-neighbour");
     }
 
     fn on_sda(script: &mut Script, at_ms: i64) {
