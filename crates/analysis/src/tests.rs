@@ -364,6 +364,22 @@ fn streams_are_followed_file_by_file() {
 }
 
 #[test]
+fn a_stream_of_which_owners_were_sampled_is_sequential() {
+    let share = |step: u64| {
+        let mut script = Script::new(10);
+        for index in 0..300_u64 {
+            let read = script.read("sda", 4096).sector(index * step * 8).at(index as i64);
+            let read = read.by(1 + index as u32 % 2, "dd");
+            let read = if index % 3 == 0 { read.file("/data") } else { read };
+            read.direct(0, 0, 10).add();
+        }
+        device(&script.summary(), "sda").directions[Direction::Read].sequential_share.unwrap()
+    };
+    assert!(share(1) > 0.98, "{}", share(1));
+    assert_eq!(share(9), 0.0);
+}
+
+#[test]
 fn many_files_are_bounded_and_every_byte_is_kept() {
     let mut script = Script::new(10);
     for index in 0..100_000 {

@@ -69,10 +69,9 @@ impl Charger<'_> {
         let whole = self.whole(request, &life, device_layer, time_ns);
         self.charge(request, parts, &whole, names);
         if life.stand != Stand::Open && direction.has_sectors() {
-            let found = self.follow_stream(request, parts, device_layer, direction);
-            let device = self.devices.get_mut(usize::from(slot));
-            if let (Some(device), Some(found)) = (device, found) {
-                device.note_sequential(direction, found);
+            let (own, all) = self.follow_stream(request, parts, device_layer, direction);
+            if let Some(device) = self.devices.get_mut(usize::from(slot)) {
+                device.note_sequential(direction, own, all);
             }
         }
     }
@@ -134,28 +133,29 @@ impl Charger<'_> {
         }
     }
 
+    /// Returns the requests that are now known to be sequential within their stream, and among all
+    /// of the device.
     fn follow_stream(
         &mut self,
         request: &Request,
         parts: &[RequestPart],
         device_layer: DeviceLayer,
         direction: Direction,
-    ) -> Option<Sequential> {
+    ) -> (Sequential, Sequential) {
         let subject = subject(request, parts);
         let key = GroupKey {
             device: device_layer.device() as u16,
             write: direction == Direction::Write,
             subject,
         };
-        let found = self.streams.observe(key, request.sector, request.bytes, request.start_ns);
-        if found.requests == 0 {
-            return None;
+        let (sector, bytes, queued_ns) = (request.sector, request.bytes, request.start_ns);
+        let times = request.stands_for();
+        let own = self.streams.observe(key, sector, bytes, queued_ns).times(times);
+        let all = self.streams.observe_among_all(key, sector, bytes, queued_ns).times(times);
+        if let (StreamOwner::File(file), 1..) = (subject, own.requests) {
+            self.charged.files.known.mark(device_layer, file, own.requests);
         }
-        let found = found.times(request.stands_for());
-        if let StreamOwner::File(file) = subject {
-            self.charged.files.known.mark(device_layer, file, found.requests);
-        }
-        Some(found)
+        (own, all)
     }
 }
 

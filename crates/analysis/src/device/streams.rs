@@ -10,6 +10,10 @@
 //! sequential. A descending scan, repeated reads of one sector and random access do not. The first
 //! request of a stream has no predecessor and is never sequential.
 //!
+//! Where the files of some of a device's requests are not known, since owners were sampled, one
+//! stream would be seen in pieces. All requests of such a device are followed together, too, and
+//! the larger of the two numbers counts.
+//!
 //! Requests without sectors to compare (flushes, discards, zero bytes) are left out.
 
 use crate::sums::keys::FileKey;
@@ -30,6 +34,8 @@ pub(crate) enum StreamOwner {
     Process(u32),
     /// Neither is known.
     Nobody,
+    /// Any request of the device.
+    Anybody,
 }
 
 /// The key of a stream group.
@@ -101,6 +107,8 @@ struct ExtentTable {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Streams {
     groups: FxHashMap<GroupKey, ExtentGroup>,
+    /// Whether requests with a known file, and others, were seen, by device and direction.
+    owners: FxHashMap<(u16, bool), (bool, bool)>,
     clock: u64,
 }
 
@@ -129,6 +137,28 @@ impl Streams {
             to,
             Ends { head_ns: queued_ns, head_bytes: bytes, tail_ns: queued_ns },
         )
+    }
+
+    /// Adds a request to those of its device whoever they are of, and returns which of them are now
+    /// known to be sequential; none while the files of all or of no requests are known.
+    #[inline]
+    pub fn observe_among_all(
+        &mut self,
+        key: GroupKey,
+        sector: u64,
+        bytes: u64,
+        queued_ns: u64,
+    ) -> Sequential {
+        let (with_file, without) = self.owners.entry((key.device, key.write)).or_default();
+        match key.subject {
+            StreamOwner::File(_) => *with_file = true,
+            _ => *without = true,
+        }
+        if !(*with_file && *without) {
+            return Sequential::default();
+        }
+        let all = GroupKey { subject: StreamOwner::Anybody, ..key };
+        self.observe(all, sector, bytes, queued_ns)
     }
 
     fn forget_half(&mut self) {

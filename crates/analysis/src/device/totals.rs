@@ -40,6 +40,9 @@ struct DirectionTally {
     begun_before: u64,
     open: u64,
     sequential: Sequential,
+    /// Those that are sequential among all requests of the device, where the files of some are not
+    /// known.
+    among_all: Sequential,
     /// The number of requests with a known G2C, and its sum.
     waits: (u64, u64),
     intervals: ByInterval<Latencies>,
@@ -97,8 +100,10 @@ impl DirectionTally {
             .of_times(timed, (exact.timed, exact.latency_ns));
         self.merges = found.count(self.merges);
         self.requeues = found.count(self.requeues);
-        self.sequential.requests = found.count(self.sequential.requests);
-        self.sequential.bytes = found.bytes(self.sequential.bytes);
+        for sequential in [&mut self.sequential, &mut self.among_all] {
+            sequential.requests = found.count(sequential.requests);
+            sequential.bytes = found.bytes(sequential.bytes);
+        }
         self.requests = exact.requests + beyond.requests;
         self.bytes = exact.bytes;
         self.errors = exact.errors.map_or(self.errors, |errors| errors + beyond.errors);
@@ -113,9 +118,10 @@ impl DirectionTally {
         let whole = &self.intervals[Interval::Q2c];
         let mean = |sum: u64, count: u64| (count > 0).then(|| sum as f64 / count as f64);
         // Neighbours may stand for different numbers of requests.
+        let (of_streams, all) = (self.sequential, self.among_all);
         let sequential = Sequential {
-            requests: self.sequential.requests.min(self.requests),
-            bytes: self.sequential.bytes.min(self.bytes),
+            requests: of_streams.requests.max(all.requests).min(self.requests),
+            bytes: of_streams.bytes.max(all.bytes).min(self.bytes),
         };
         DirectionSummary {
             requests: self.requests,
@@ -349,10 +355,13 @@ impl DeviceTotals {
     }
 
     #[inline]
-    pub fn note_sequential(&mut self, direction: Direction, found: Sequential) {
-        let sequential = &mut self.directions[direction].sequential;
-        sequential.requests += found.requests;
-        sequential.bytes = sequential.bytes.saturating_add(found.bytes);
+    /// Counts requests that are sequential within their stream, and among all of the device.
+    pub fn note_sequential(&mut self, direction: Direction, own: Sequential, all: Sequential) {
+        let tally = &mut self.directions[direction];
+        for (sequential, found) in [(&mut tally.sequential, own), (&mut tally.among_all, all)] {
+            sequential.requests = sequential.requests.saturating_add(found.requests);
+            sequential.bytes = sequential.bytes.saturating_add(found.bytes);
+        }
     }
 
     /// Takes the kernel's exact counts of this device in a watch in which requests were sampled.
