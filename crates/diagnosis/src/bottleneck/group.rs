@@ -1,11 +1,13 @@
 //! The waits of one kind for one device, by program: processes of one name in one container are one
-//! program, such as a database's backends.
+//! program, such as a database's backends. Those of an interpreter are several if they wait for
+//! files in different folders.
 //!
 //! What does not belong here: what they wait for (see [`super::bound`]).
 
 use super::kind::BottleneckKind;
+use crate::facts::thresholds::WARNING_SHARE;
 use crate::facts::{Facts, Waited};
-use crate::words;
+use crate::{programs, words};
 use iowhy_analysis::summary::DeviceSummary;
 use iowhy_analysis::summary::patterns::WaitGroup;
 use iowhy_model::compact_sort::CompactSort;
@@ -95,22 +97,25 @@ pub fn all<'a>(facts: &Facts<'a>, kind: BottleneckKind) -> Vec<GroupedWaits<'a>>
         let groups = if others.is_empty() { own } else { others };
         let waited = Waited::from_groups(groups);
         let device = facts.devices().iter().find(|row| Some(row.device.as_str()) == name);
-        GroupedWaits { kind, device, programs: programs(&waited), waited }
+        GroupedWaits { kind, device, programs: programs(facts, &waited), waited }
     };
     let mut groups: Vec<GroupedWaits<'a>> = devices.into_iter().map(of_device).collect();
     groups.compact_sort_by_key(|group| std::cmp::Reverse(group.waited.time_ns));
     groups
 }
 
-fn programs<'a>(waited: &Waited<'a>) -> Vec<WaitingProgram<'a>> {
-    let mut by_name: BTreeMap<(&str, Option<&str>), Vec<&'a WaitGroup>> = BTreeMap::new();
+fn programs<'a>(facts: &Facts<'_>, waited: &Waited<'a>) -> Vec<WaitingProgram<'a>> {
+    let folders = folders_of_scripts(facts, waited);
+    let mut by_name: BTreeMap<(&str, Option<&str>, Option<&str>), Vec<&'a WaitGroup>> =
+        BTreeMap::new();
     for group in &waited.groups {
-        let key = (group.process.as_str(), group.container.as_deref());
+        let folder = folders.get(&group.pid).copied();
+        let key = (group.process.as_str(), group.container.as_deref(), folder);
         by_name.entry(key).or_default().push(group);
     }
     let mut programs: Vec<WaitingProgram<'a>> = by_name
         .into_iter()
-        .map(|((process, container), groups)| WaitingProgram {
+        .map(|((process, container, _), groups)| WaitingProgram {
             process,
             container,
             pids: groups.iter().map(|group| group.pid).collect(),
@@ -120,6 +125,22 @@ fn programs<'a>(waited: &Waited<'a>) -> Vec<WaitingProgram<'a>> {
         .collect();
     programs.compact_sort_by_key(|program| std::cmp::Reverse(program.waited.time_ns));
     programs
+}
+
+/// Returns the folder that each process of an interpreter waits for longest, of those that wait for
+/// a tenth of the watch: of short ones a script may start many.
+fn folders_of_scripts<'a>(facts: &Facts<'_>, waited: &Waited<'a>) -> BTreeMap<u32, &'a str> {
+    let mut times: BTreeMap<u32, BTreeMap<&'a str, u64>> = BTreeMap::new();
+    let scripts = waited.groups.iter().filter(|group| programs::is_interpreter(&group.process));
+    for group in scripts {
+        let folder = group.file.as_deref().and_then(|file| file.rsplit_once('/'));
+        let folder = folder.map_or("", |(folder, _)| folder);
+        *times.entry(group.pid).or_default().entry(folder).or_default() += group.time_ns;
+    }
+    let least_ns = (WARNING_SHARE * facts.duration_ns() as f64) as u64;
+    times.retain(|_, folders| folders.values().sum::<u64>() >= least_ns);
+    let most = |folders: BTreeMap<&'a str, u64>| folders.into_iter().max_by_key(|folder| folder.1);
+    times.into_iter().filter_map(|(pid, folders)| Some((pid, most(folders)?.0))).collect()
 }
 
 /// Returns the number of threads of all processes: for each process the largest number of its

@@ -306,3 +306,26 @@ fn a_person_who_waits_for_reads_in_no_order_is_held_up() {
     assert_eq!(read_at_a_terminal(0.0, 79_192), Some(Severity::Info));
     assert_eq!(read_at_a_terminal(1.0, 128), Some(Severity::Info), "a copy at the disk's pace");
 }
+
+#[test]
+fn scripts_that_use_different_folders_are_different_programs() {
+    let sentence = |name: &str, files: [&str; 2]| {
+        let mut script = Script::new(10);
+        for turn in 0..200_u64 {
+            for (pid, file) in (7..).zip(files) {
+                let at = turn * 50 * MS;
+                let read = script.read("sda", 4096).by(pid, name).at(at as i64);
+                read.sector(turn * 7919 + u64::from(pid) * 8).direct(0, 0, 40 * MS).add();
+                wait(&mut script, (pid, name), PREAD, file, at, (50 - u64::from(pid)) * MS);
+            }
+        }
+        judged(&script, "slow-reads").unwrap().sentence
+    };
+    let apart = sentence("git", ["/srv/a.git/pack", "/srv/b.git/pack"]);
+    assert!(apart.starts_with("git (7) waits in pread64 for /srv/a.git/pack"), "{apart}");
+    assert!(apart.ends_with("so does git (8)"), "{apart}");
+    for (name, files) in [("git", ["/srv/a.git/1", "/srv/a.git/2"]), ("db", ["/srv/a/1", "/b/2"])] {
+        let together = sentence(name, files);
+        assert!(together.starts_with(&format!("2 processes of {name} wait")), "{together}");
+    }
+}
