@@ -46,9 +46,12 @@ fn judge(facts: &Facts<'_>) -> Judged {
         has(FUNCTIONS) || ENDED.into_iter().all(has) && has_dump(facts, stack.device.as_deref())
     });
     let process = stacked.subject().process.ok_or(Clear)?;
-    let crashed = stacked.subject().pid;
-    let is_own =
-        |pid: Option<u32>, name: &str| is_crashed((pid, name), (crashed, process.as_str()));
+    // Two scripts of one interpreter are two programs; several workers of one may crash at once.
+    let crashed: Vec<u32> = stacked.stacks.iter().filter_map(|stack| stack.pid).collect();
+    let is_own = |pid: Option<u32>, name: &str| {
+        let is_one_of_them = pid.is_some_and(|pid| crashed.contains(&pid));
+        is_one_of_them || name == process && !programs::is_interpreter(name)
+    };
     let written = |device: &DeviceSummary| {
         let own = device.processes.iter();
         let own = own.filter(|row| is_own(row.subject.pid, &row.subject.process));
@@ -97,13 +100,6 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .into())
 }
 
-/// Whether a process is the one that crashed, or one of its program. Two scripts of one interpreter
-/// are two programs.
-fn is_crashed(one: (Option<u32>, &str), crashed: (Option<u32>, &str)) -> bool {
-    let is_same = one.0.is_some() && one.0 == crashed.0;
-    is_same || one.1 == crashed.1 && !programs::is_interpreter(one.1)
-}
-
 /// Returns the end of the sentence about those that wait meanwhile.
 fn waiting_for(others: &facts::Waited<'_>) -> String {
     match others.time_ns {
@@ -125,15 +121,24 @@ mod tests {
 
     /// A program that waits in `frames` while it writes that file, and a database beside it.
     fn found(frames: &[&str], file: &str) -> Option<Finding> {
+        found_of(("worker", "mysqld"), frames, file)
+    }
+
+    /// The same of programs of these names.
+    fn found_of(
+        (worker, database): (&str, &str),
+        frames: &[&str],
+        file: &str,
+    ) -> Option<Finding> {
         let mut script = Script::new(10);
         for index in 0..300_u64 {
-            let write = script.write("sda", 1 << 20).by(8, "worker").at((index * 33 * MS) as i64);
+            let write = script.write("sda", 1 << 20).by(8, worker).at((index * 33 * MS) as i64);
             write.sector(index * 2048).file(file).direct(500, 500, 30 * MS).add();
         }
-        script.wait((8, "worker"), WaitClass::Wbt, 6000 * MS, 0, 0);
+        script.wait((8, worker), WaitClass::Wbt, 6000 * MS, 0, 0);
         script.stacked(frames);
         script.batch.waits[0].device = Some(script.batch.requests[0].device);
-        script.wait((7, "mysqld"), WaitClass::Fsync, 5000 * MS, 5000 * MS, 0);
+        script.wait((7, database), WaitClass::Fsync, 5000 * MS, 5000 * MS, 0);
         script.waited_on("sda", "/db/log", 75);
         let findings = diagnose(&script.summary()).findings;
         findings.into_iter().find(|finding| finding.cause == "core-dump")
@@ -149,5 +154,15 @@ mod tests {
         }
         // A program that is killed closes its files, too.
         assert_eq!(found(&ends, "/d/table"), None);
+    }
+
+    #[test]
+    fn another_script_of_the_interpreter_waits_for_the_dump() {
+        let frames = ["dump_emit", "do_coredump"];
+        let scripts = found_of(("python3", "python3"), &frames, "/d/x").unwrap();
+        assert!(scripts.sentence.contains("core dump of python3 (8)"), "{}", scripts.sentence);
+        assert!(scripts.sentence.contains("python3 (7) waits"), "{}", scripts.sentence);
+        let server = found_of(("db", "db"), &frames, "/d/x").unwrap();
+        assert!(!server.sentence.contains("waits"), "{}", server.sentence);
     }
 }

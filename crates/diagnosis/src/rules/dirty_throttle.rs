@@ -414,27 +414,45 @@ mod tests {
         );
     }
 
-    #[test]
-    fn who_writes_to_another_disk_is_held_up_by_the_machine_s_limit() {
+    /// A copy that is throttled for `copy_ms`, whose data fill sdb by writes of that origin, beside
+    /// a spool on sda that is throttled for three seconds and writes once.
+    fn beside_a_spool(copy_ms: u64, origin: Origin) -> Script {
         let mut script = Script::new(10);
         for index in 0..50 {
-            let write = script.write("sdb", 1 << 20).by(9, "kworker");
-            let write = write.at((index * 200 * MS) as i64).origin(Origin::Writeback);
+            let write = script.write("sdb", 1 << 20).by(7, "cp");
+            let write = write.at((index * 200 * MS) as i64).origin(origin);
             write.direct(500, 500, 600 * MS).add();
         }
         script.write("sda", 4096).by(8, "spool").direct(500, 500, MS).add();
-        script.wait((7, "cp"), WaitClass::DirtyThrottle, 9000 * MS, 0, 0);
-        script.waited_on("sdb", "/media/film", 1);
+        if copy_ms > 0 {
+            script.wait((7, "cp"), WaitClass::DirtyThrottle, copy_ms * MS, 0, 0);
+            script.waited_on("sdb", "/media/film", 1);
+        }
         script.wait((8, "spool"), WaitClass::DirtyThrottle, 3000 * MS, 0, 0);
         script.waited_on("sda", "/srv/job", 1);
         let counts = Counts { writes: 100, write_bytes: 60 << 20, ..Counts::default() };
         script.did((7, "cp"), "/media/film", counts);
-        let findings = diagnose(&script.summary()).findings;
-        let found = findings.into_iter().find(|finding| finding.cause == "dirty-throttle").unwrap();
+        script
+    }
+
+    #[test]
+    fn who_writes_to_another_disk_is_held_up_by_the_machine_s_limit() {
+        let found = |copy_ms, origin| {
+            let findings = diagnose(&beside_a_spool(copy_ms, origin).summary()).findings;
+            findings.into_iter().find(|finding| finding.cause == "dirty-throttle").unwrap()
+        };
+        let both = found(9000, Origin::Writeback);
         let said = "puts it and spool (8), which writes to sda, to sleep";
-        assert!(found.sentence.contains(said), "{}", found.sentence);
-        assert!(found.fix.starts_with("give sdb a limit of its own"), "{}", found.fix);
-        assert!(found.severity >= Severity::Warning, "{found:?}");
+        assert!(both.sentence.contains(said), "{}", both.sentence);
+        assert!(both.fix.starts_with("give sdb a limit of its own"), "{}", both.fix);
+        assert!(both.severity >= Severity::Warning, "{both:?}");
+        let spool = found(0, Origin::Writeback);
+        let said = "cp (7) writes faster than sdb: the dirty page limit puts spool (8)";
+        assert!(spool.sentence.starts_with(said), "{}", spool.sentence);
+        assert!(spool.fix.starts_with("give sdb a limit of its own"), "{}", spool.fix);
+        // Direct writes dirty no page.
+        let direct = found(0, Origin::Write);
+        assert!(!direct.sentence.contains("cp"), "{}", direct.sentence);
     }
 
     #[test]
