@@ -79,7 +79,7 @@ static __always_inline void note_lock_file(struct wire_inode *found, struct task
 		return;
 	inode = READ(file, f_inode);
 	if (identify(inode, found))
-		see_file(number_of(inode), number_of(READ(file, f_path.dentry)), ROOM_SUBMIT);
+		see_file(number_of(inode), number_of(READ(file, f_path.dentry)), ROOM_WAKE);
 }
 
 /*

@@ -70,6 +70,7 @@ enum room_level {
 	ROOM_DIRTY,
 	ROOM_CALL,
 	ROOM_URING, /* completed by threads, which a device's completion interrupts */
+	ROOM_WAKE,  /* interrupts wake threads, too, while a program takes a stack */
 	ROOM_LIST,  /* iterator programs are preemptible */
 	ROOM_LEVELS,
 };

@@ -195,8 +195,8 @@ static __always_inline void send_thread_sleep(struct wire_thread *thread, struct
 		wait.flags |= WAIT_FOR_FILE_LOCK;
 		note_lock_file(&wait.inode, task);
 	}
-	see_task(number_of(task), ROOM_SUBMIT);
-	see_task(number_of(waker), ROOM_SUBMIT);
+	see_task(number_of(task), ROOM_WAKE);
+	see_task(number_of(waker), ROOM_WAKE);
 	emit(&wait, sizeof(wait), COUNT_RING_FULL_WAIT);
 	thread->is_chained = 1;
 }
@@ -236,7 +236,7 @@ static __always_inline void note_slack(struct wire_thread *thread, struct task_s
 	slack.time_ns = now;
 	slack.hidden_ns = thread->hidden_ns;
 	slack.slept_ns = thread->slack_ns;
-	see_task(number_of(task), ROOM_SUBMIT);
+	see_task(number_of(task), ROOM_WAKE);
 	emit(&slack, sizeof(slack), COUNT_RING_FULL_WAIT);
 	thread->hidden_ns = 0;
 	thread->slack_ns = 0;

@@ -75,7 +75,8 @@ impl Tasks {
         cgroups: &KnownCgroups,
         out: &mut RowOutput<'_>,
     ) -> Option<()> {
-        let (task, _) = wire::wire_task::read_from_prefix(bytes).ok()?;
+        // One of another length was written over by a program that interrupted this one.
+        let task = wire::wire_task::read_from_bytes(bytes).ok()?;
         let process = out.names.intern(&text_of(&task.process));
         let cgroup = cgroups.get(task.cgroup);
         let known = Task {
@@ -202,5 +203,19 @@ mod tests {
         let mut left: Vec<u32> = tasks.into_keys().collect();
         left.sort_unstable();
         assert_eq!(left, [11, 12]);
+    }
+
+    /// A stack that was being written when an interrupt sent a task from the same buffer.
+    #[test]
+    fn a_record_of_another_length_is_no_task() {
+        let (mut batch, mut names) = Default::default();
+        let mut out = RowOutput { batch: &mut batch, names: &mut names };
+        let (files, cgroups) = (KnownFiles::default(), KnownCgroups::default());
+        let task = [7_u8; size_of::<wire::wire_task>()];
+        let mut tasks = Tasks::new(None);
+        let mut add = |bytes: &[u8]| tasks.add(bytes, &files, &cgroups, &mut out).is_some();
+        assert!(add(&task));
+        assert!(!add(&[7; size_of::<wire::wire_task>() + 72]) && !add(&task[8..]));
+        assert_eq!(batch.processes.len(), 1);
     }
 }
