@@ -193,10 +193,12 @@ impl Environment {
             WallClock::from_environment(self).map(|clock| clock.rfc3339(self.start_ns));
     }
 
-    /// Adds a filter to the one that was applied while recording.
+    /// Adds a filter to the one that was applied while recording, unless that is a part of it.
     pub fn keep(&mut self, filter: &Filter) {
         let filter = filter.on_disks(&self.devices);
-        self.filter = format!("{} {filter}", self.filter).trim().to_owned();
+        if !format!(" {} ", self.filter).contains(&format!(" {filter} ")) {
+            self.filter = format!("{} {filter}", self.filter).trim().to_owned();
+        }
     }
 
     /// Whether some requests of the recorded devices are left out. The other load of those devices
@@ -368,6 +370,18 @@ mod tests {
         let older = Cost { cpu_ns: 30 * S, cpus: 2, ..Cost::default() };
         assert_eq!(older.steady_share(S, 2), Some(1.0));
         assert_eq!(older.steady_share(30 * S, 2), Some(0.5));
+    }
+
+    #[test]
+    fn what_was_kept_already_is_said_once() {
+        let mut environment = Environment::default();
+        let device = |name: &str| Filter { devices: vec![name.to_owned()], ..Filter::default() };
+        for name in ["sda1", "sda", "sda"] {
+            environment.keep(&device(name));
+        }
+        assert_eq!(environment.filter, "--device sda1 --device sda");
+        environment.keep(&Filter::default());
+        assert_eq!(environment.filter, "--device sda1 --device sda");
     }
 
     #[test]
