@@ -139,7 +139,7 @@ impl Streams {
         )
     }
 
-    /// Adds a request to those of its device whoever they are of, and returns which of them are now
+    /// Adds a request to all of its device, of any owner, and returns which of them are now
     /// known to be sequential; none while the files of all or of no requests are known.
     #[inline]
     pub fn observe_among_all(
