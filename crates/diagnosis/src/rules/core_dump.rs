@@ -125,11 +125,7 @@ mod tests {
     }
 
     /// The same of programs of these names.
-    fn found_of(
-        (worker, database): (&str, &str),
-        frames: &[&str],
-        file: &str,
-    ) -> Option<Finding> {
+    fn found_of((worker, database): (&str, &str), frames: &[&str], file: &str) -> Option<Finding> {
         let mut script = Script::new(10);
         for index in 0..300_u64 {
             let write = script.write("sda", 1 << 20).by(8, worker).at((index * 33 * MS) as i64);
