@@ -106,8 +106,7 @@ pub fn all<'a>(facts: &Facts<'a>, kind: BottleneckKind) -> Vec<GroupedWaits<'a>>
 
 fn programs<'a>(facts: &Facts<'_>, waited: &Waited<'a>) -> Vec<WaitingProgram<'a>> {
     let folders = folders_of_scripts(facts, waited);
-    let mut by_name: BTreeMap<(&str, Option<&str>, Option<&str>), Vec<&'a WaitGroup>> =
-        BTreeMap::new();
+    let mut by_name: BTreeMap<_, Vec<&'a WaitGroup>> = BTreeMap::new();
     for group in &waited.groups {
         let folder = folders.get(&group.pid).copied();
         let key = (group.process.as_str(), group.container.as_deref(), folder);
