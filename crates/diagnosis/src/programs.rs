@@ -370,6 +370,12 @@ pub fn is_interpreter(process: &str) -> bool {
         || VERSIONED.iter().any(|name| process.strip_prefix(name).is_some_and(is_version))
 }
 
+/// Whether two processes, with their numbers and names, are of one program, as far as that is known.
+pub fn are_of_one(one: (Option<u32>, &str), other: (Option<u32>, &str)) -> bool {
+    let is_itself = one.0.is_some() && one.0 == other.0;
+    one.1 == other.1 && (is_itself || !is_interpreter(one.1))
+}
+
 /// Servers that merge what they have written in threads for that, which no client waits for until
 /// they fall behind.
 const MERGING_ASIDE: &[&str] =
@@ -458,6 +464,13 @@ mod tests {
         }
         assert_eq!(of(Some("java"), Some("/srv/app/data.bin")).map(|it| it.name), Some("JVM"));
         assert!(of(Some("cleanup"), Some("/srv/app/data.bin")).is_none());
+    }
+
+    #[test]
+    fn lists_name_programs_of_the_table() {
+        for name in [RUNTIMES, MERGING_ASIDE, FOR_THEMSELVES].into_iter().flatten() {
+            assert!(all().any(|program| program.name == *name), "{name}");
+        }
     }
 
     #[test]

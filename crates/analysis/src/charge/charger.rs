@@ -5,7 +5,7 @@
 
 use super::attribution::Attribution;
 use super::lower_requests::{self, LowerRequests};
-use crate::device::streams::{GroupKey, Sequential, StreamOwner, Streams};
+use crate::device::streams::{Accessed, GroupKey, Sequential, StreamOwner, Streams};
 use crate::device::totals::{DeviceTotals, LostEnds};
 use crate::patterns::PatternTally;
 use crate::summary::{Direction, Measure};
@@ -148,10 +148,11 @@ impl Charger<'_> {
             write: direction == Direction::Write,
             subject,
         };
-        let (sector, bytes, queued_ns) = (request.sector, request.bytes, request.start_ns);
+        let accessed =
+            Accessed { sector: request.sector, bytes: request.bytes, queued_ns: request.start_ns };
+        let (own, all) = self.streams.observe(key, accessed);
         let times = request.stands_for();
-        let own = self.streams.observe(key, sector, bytes, queued_ns).times(times);
-        let all = self.streams.observe_among_all(key, sector, bytes, queued_ns).times(times);
+        let (own, all) = (own.times(times), all.times(times));
         if let (StreamOwner::File(file), 1..) = (subject, own.requests) {
             self.charged.files.known.mark(device_layer, file, own.requests);
         }

@@ -46,6 +46,15 @@ pub(crate) struct GroupKey {
     pub subject: StreamOwner,
 }
 
+/// What a request accesses.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Accessed {
+    pub sector: u64,
+    pub bytes: u64,
+    /// When it was queued, nanoseconds.
+    pub queued_ns: u64,
+}
+
 /// Requests that were just found to be sequential.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(crate) struct Sequential {
@@ -113,18 +122,31 @@ pub(crate) struct Streams {
 }
 
 impl Streams {
-    /// Adds a request, and returns the requests that are now known to be sequential.
+    /// Adds a request, and returns the requests that are now known to be sequential within their
+    /// group, and among all of their device, of any owner; none of these while the files of all or
+    /// of no requests are known.
     #[inline]
-    pub fn observe(
-        &mut self,
-        key: GroupKey,
-        sector: u64,
-        bytes: u64,
-        queued_ns: u64,
-    ) -> Sequential {
-        if bytes == 0 {
-            return Sequential::default();
+    pub fn observe(&mut self, key: GroupKey, accessed: Accessed) -> (Sequential, Sequential) {
+        if accessed.bytes == 0 {
+            return Default::default();
         }
+        let own = self.follow(key, accessed);
+        let (with_file, without) = self.owners.entry((key.device, key.write)).or_default();
+        match key.subject {
+            StreamOwner::File(_) => *with_file = true,
+            _ => *without = true,
+        }
+        let all = match *with_file && *without {
+            true => self.follow(GroupKey { subject: StreamOwner::Anybody, ..key }, accessed),
+            false => Sequential::default(),
+        };
+        (own, all)
+    }
+
+    /// Adds a request to one group.
+    #[inline]
+    fn follow(&mut self, key: GroupKey, accessed: Accessed) -> Sequential {
+        let Accessed { sector, bytes, queued_ns } = accessed;
         self.clock += 1;
         if self.groups.len() >= GROUPS && !self.groups.contains_key(&key) {
             self.forget_half();
@@ -137,28 +159,6 @@ impl Streams {
             to,
             Ends { head_ns: queued_ns, head_bytes: bytes, tail_ns: queued_ns },
         )
-    }
-
-    /// Adds a request to all of its device, of any owner, and returns which of them are now
-    /// known to be sequential; none while the files of all or of no requests are known.
-    #[inline]
-    pub fn observe_among_all(
-        &mut self,
-        key: GroupKey,
-        sector: u64,
-        bytes: u64,
-        queued_ns: u64,
-    ) -> Sequential {
-        let (with_file, without) = self.owners.entry((key.device, key.write)).or_default();
-        match key.subject {
-            StreamOwner::File(_) => *with_file = true,
-            _ => *without = true,
-        }
-        if !(*with_file && *without) {
-            return Sequential::default();
-        }
-        let all = GroupKey { subject: StreamOwner::Anybody, ..key };
-        self.observe(all, sector, bytes, queued_ns)
     }
 
     fn forget_half(&mut self) {
@@ -282,12 +282,16 @@ mod tests {
 
     const KEY: GroupKey = GroupKey { device: 0, write: false, subject: StreamOwner::Nobody };
 
+    fn read_at(sector: u64, queued_ns: u64) -> Accessed {
+        Accessed { sector, bytes: 4096, queued_ns }
+    }
+
     /// The sequential requests among reads of 8 sectors at `sectors`, queued in that order but seen
     /// in the order of `seen`.
     fn sequential(sectors: &[u64], seen: impl IntoIterator<Item = usize>) -> u64 {
         let mut streams = Streams::default();
         seen.into_iter()
-            .map(|index| streams.observe(KEY, sectors[index], 4096, index as u64).requests)
+            .map(|index| streams.follow(KEY, read_at(sectors[index], index as u64)).requests)
             .sum()
     }
 
@@ -335,9 +339,9 @@ mod tests {
         let mut found = 0;
         for index in 0..100_000_u64 {
             let busy = GroupKey { subject: StreamOwner::Process(1), ..KEY };
-            found += streams.observe(busy, index * 8, 4096, index).requests;
+            found += streams.follow(busy, read_at(index * 8, index)).requests;
             let other = GroupKey { subject: StreamOwner::Process(2 + index as u32), ..KEY };
-            streams.observe(other, 0, 4096, index);
+            streams.follow(other, read_at(0, index));
         }
         assert!(streams.groups.len() <= GROUPS);
         assert_eq!(found, 99_999);

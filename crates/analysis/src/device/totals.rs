@@ -354,8 +354,8 @@ impl DeviceTotals {
         self.overtaken.saturating_mul(10) > self.requests()
     }
 
-    #[inline]
     /// Counts requests that are sequential within their stream, and among all of the device.
+    #[inline]
     pub fn note_sequential(&mut self, direction: Direction, own: Sequential, all: Sequential) {
         let tally = &mut self.directions[direction];
         for (sequential, found) in [(&mut tally.sequential, own), (&mut tally.among_all, all)] {

@@ -6,7 +6,7 @@
 
 use super::kind::BottleneckKind;
 use crate::facts::thresholds::WARNING_SHARE;
-use crate::facts::{Facts, Waited};
+use crate::facts::{Facts, Waited, folder};
 use crate::{programs, words};
 use iowhy_analysis::summary::DeviceSummary;
 use iowhy_analysis::summary::patterns::WaitGroup;
@@ -42,8 +42,7 @@ impl WaitingProgram<'_> {
         }
         let mut folders: BTreeMap<&str, (u64, Vec<&str>)> = BTreeMap::new();
         for (file, time) in &files {
-            let folder = file.rsplit_once('/').map_or("", |parts| parts.0);
-            let sums = folders.entry(folder).or_default();
+            let sums = folders.entry(folder(file).unwrap_or_default()).or_default();
             sums.0 += time;
             sums.1.push(file);
         }
@@ -132,12 +131,12 @@ fn folders_of_scripts<'a>(facts: &Facts<'_>, waited: &Waited<'a>) -> BTreeMap<u3
     let mut times: BTreeMap<u32, BTreeMap<&'a str, u64>> = BTreeMap::new();
     let scripts = waited.groups.iter().filter(|group| programs::is_interpreter(&group.process));
     for group in scripts {
-        let folder = group.file.as_deref().and_then(|file| file.rsplit_once('/'));
-        let folder = folder.map_or("", |(folder, _)| folder);
-        *times.entry(group.pid).or_default().entry(folder).or_default() += group.time_ns;
+        let folder = group.file.as_deref().and_then(folder).unwrap_or_default();
+        let time_ns = times.entry(group.pid).or_default().entry(folder).or_default();
+        *time_ns = time_ns.saturating_add(group.time_ns);
     }
     let least_ns = (WARNING_SHARE * facts.duration_ns() as f64) as u64;
-    times.retain(|_, folders| folders.values().sum::<u64>() >= least_ns);
+    times.retain(|_, folders| folders.values().copied().fold(0, u64::saturating_add) >= least_ns);
     let most = |folders: BTreeMap<&'a str, u64>| folders.into_iter().max_by_key(|folder| folder.1);
     times.into_iter().filter_map(|(pid, folders)| Some((pid, most(folders)?.0))).collect()
 }

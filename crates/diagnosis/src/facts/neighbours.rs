@@ -106,9 +106,8 @@ impl<'a> Facts<'a> {
         let file = self.main_file(&user)?;
         let is_log = programs::role_of(Some(name), &file) == Some(FileRole::WriteAheadLog);
         // Workers of one program use files of one folder.
-        let folder = |file: &str| file.rsplit_once('/').map(|(folder, _)| folder.to_owned());
         let of_others = user.others.subject().file;
-        let is_apart = of_others.is_some_and(|other| folder(&other) != folder(&file));
+        let is_apart = of_others.is_some_and(|other| super::folder(&other) != super::folder(&file));
         let is_another = is_known || programs::is_interpreter(name) && is_apart;
         (is_another && is_by_far && !is_log && user.others.time_ns > 0).then_some(user)
     }

@@ -47,10 +47,9 @@ fn judge(facts: &Facts<'_>) -> Judged {
     });
     let process = stacked.subject().process.ok_or(Clear)?;
     // Two scripts of one interpreter are two programs; several workers of one may crash at once.
-    let crashed: Vec<u32> = stacked.stacks.iter().filter_map(|stack| stack.pid).collect();
     let is_own = |pid: Option<u32>, name: &str| {
-        let is_one_of_them = pid.is_some_and(|pid| crashed.contains(&pid));
-        is_one_of_them || name == process && !programs::is_interpreter(name)
+        let mut crashed = stacked.stacks.iter();
+        crashed.any(|stack| programs::are_of_one((pid, name), (stack.pid, &process)))
     };
     let written = |device: &DeviceSummary| {
         let own = device.processes.iter();

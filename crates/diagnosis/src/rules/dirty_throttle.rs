@@ -110,7 +110,7 @@ fn sentence(
         return (own.sentence(&subject), String::new());
     }
     let who = words::who(&subject);
-    if let Some(full) = full.filter(|_| has_time(facts, &subject)) {
+    if let Some(full) = full {
         let device = full.device.clone().unwrap_or_default();
         let sentence = format!(
             "{} writes faster than {device}: the dirty page limit puts {who}, which writes{}, to \
@@ -161,7 +161,7 @@ const FREE_SPACE: &str = "free or add space there (`df`); ";
 /// Whether most of the time is ext4's, which writes back what is dirty before it promises more than
 /// is free.
 fn is_for_space(facts: &Facts<'_>, waited: &Waited<'_>) -> bool {
-    2 * facts.waits_in(&["ext4_nonda_switch"]).0 > waited.time_ns
+    facts.waits_in(&["ext4_nonda_switch"]).0.saturating_mul(2) > waited.time_ns
 }
 
 /// Returns ` to sda`, or nothing.
@@ -175,25 +175,26 @@ fn has_time(facts: &Facts<'_>, subject: &Subject) -> bool {
     device.is_some_and(|share| share < MOST)
 }
 
-/// Returns who has most of the dirty data that a busy device writes, which writers to another
-/// device may wait for, since what is dirty is limited for all devices together.
+/// Returns who has most of the dirty data that a busy device writes, if the subject's own device has
+/// time: its writers wait, since what is dirty is limited for all devices together.
 fn full_elsewhere(facts: &Facts<'_>, subject: &Subject) -> Option<Subject> {
-    let own = subject.device.as_deref()?;
+    let own = subject.device.as_deref().filter(|_| has_time(facts, subject))?;
     let is_apart = |device: &&DeviceSummary| {
         let other = device.device.as_str();
         other != own && !facts.stands_on(own, other) && !facts.stands_on(other, own)
     };
     let written_back = |device: &DeviceSummary| facts::origin_of(device, Origin::Writeback).2;
     let is_full = |device: &&DeviceSummary| {
-        let moved: u64 = device.directions.0.iter().map(|direction| direction.bytes).sum();
-        bound::is_saturated(device) && 2 * written_back(device) > moved
+        let moved = device.directions.0.iter().map(|direction| direction.bytes);
+        let moved = moved.fold(0, u64::saturating_add);
+        bound::is_saturated(device) && written_back(device).saturating_mul(2) > moved
     };
     let others = facts.devices().iter().filter(is_apart).filter(is_full);
     let device = others.max_by_key(|device| written_back(device))?;
     let written = |row: &&UsedRow<ProcessRow>| row.usage.directions[Direction::Write].bytes;
     let most =
         device.processes.iter().filter(|row| is_program(&row.subject)).max_by_key(written)?;
-    let is_most = 2 * written(&most) > written_back(device);
+    let is_most = written(&most).saturating_mul(2) > written_back(device);
     is_most.then(|| facts::subject_of(&device.device, Some(most)))
 }
 

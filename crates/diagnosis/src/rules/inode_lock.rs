@@ -172,15 +172,16 @@ const HOLDERS_OWN: f64 = 0.25;
 /// Whether who ends most waits is another program than the one that waits longest.
 fn is_another(waker: &Waker, waited: &Waited<'_>) -> bool {
     let Some(first) = waited.groups.first() else { return false };
-    if first.process != waker.process {
-        return true;
+    let waiter = (Some(first.pid), first.process.as_str());
+    if programs::are_of_one(waiter, (Some(waker.pid), &waker.process)) {
+        return false;
     }
     let of = |pid: u32| -> u64 {
         let own = waited.groups.iter().filter(|group| group.pid == pid);
         own.map(|group| group.time_ns).fold(0, u64::saturating_add)
     };
     let waits_alike = of(waker.pid) as f64 > HOLDERS_OWN * of(first.pid) as f64;
-    first.pid != waker.pid && programs::is_interpreter(&first.process) && !waits_alike
+    first.process != waker.process || !waits_alike
 }
 
 /// The sentence about a lock that another program holds.

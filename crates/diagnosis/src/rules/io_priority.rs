@@ -54,12 +54,11 @@ fn unequal<'a>(facts: &Facts<'a>, device: &'a DeviceSummary) -> Option<Unequal<'
     let put_off = facts.waits(is_put_off);
     let process = put_off.groups.first()?.process.clone();
     let put_off = facts.waits(|group| is_put_off(group) && group.process == process);
-    let pids: Vec<u32> = put_off.groups.iter().map(|group| group.pid).collect();
-    let is_script = programs::is_interpreter(&process);
-    let served = facts.waits(|group| {
-        let is_other = group.process != process || is_script && !pids.contains(&group.pid);
-        is_served(group) && is_other
-    });
+    let is_its = |group: &WaitGroup| {
+        let named = (Some(group.pid), group.process.as_str());
+        put_off.groups.iter().any(|own| programs::are_of_one(named, (Some(own.pid), &own.process)))
+    };
+    let served = facts.waits(|group| is_served(group) && !is_its(group));
     let least_ns = WARNING_SHARE * facts.duration_ns() as f64;
     let is_much = |waited: &Waited<'_>| waited.time_ns as f64 >= least_ns;
     let is_slow = put_off.mean_ns() >= SLOW_NS && put_off.mean_ns() >= 2.0 * served.mean_ns();

@@ -1,6 +1,7 @@
 //! A file system is mounted, or a folder has an attribute, so that each change waits for the
 //! device.
 
+use super::journal_commit::OF_JOURNAL;
 use super::*;
 use facts::calls::{SYNC_ALL, SYNC_FILE};
 use iowhy_model::command::shell_word;
@@ -200,8 +201,6 @@ fn data_journal(facts: &Facts<'_>) -> Option<Finding> {
     Some(finding)
 }
 
-/// Classes of waits for a commit of the file system.
-const OF_COMMITS: &[WaitClass] = &[WaitClass::JournalCommit, WaitClass::JournalSpace];
 /// The option of btrfs without its log of single files.
 const NO_TREE_LOG: &str = "notreelog";
 
@@ -215,10 +214,10 @@ fn without_tree_log(facts: &Facts<'_>) -> Option<Finding> {
             let is_here = group.device.as_deref() == Some(device.device.as_str());
             is_here && facts.is_call(group.syscall, SYNC_FILE)
         });
-        let commits = waited.groups.iter().filter(|group| OF_COMMITS.contains(&group.class));
+        let commits = waited.groups.iter().filter(|group| OF_JOURNAL.contains(&group.class));
         let commits_ns = commits.map(|group| group.time_ns).fold(0, u64::saturating_add);
         // Else they wait for their own data, with the log as without it.
-        (2 * commits_ns > waited.time_ns).then_some((device, mount, waited))
+        (commits_ns.saturating_mul(2) > waited.time_ns).then_some((device, mount, waited))
     });
     let (device, mount, waited) = found.max_by_key(|it| it.2.time_ns)?;
     let subject = Subject { device: Some(device.device.clone()), ..waited.subject() };
