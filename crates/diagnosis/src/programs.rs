@@ -370,7 +370,7 @@ pub fn is_interpreter(process: &str) -> bool {
         || VERSIONED.iter().any(|name| process.strip_prefix(name).is_some_and(is_version))
 }
 
-/// Whether two processes, with their numbers and names, are of one program, as far as that is known.
+/// Whether two processes, with their numbers and names, are of one program, as far as is known.
 pub fn are_of_one(one: (Option<u32>, &str), other: (Option<u32>, &str)) -> bool {
     let is_itself = one.0.is_some() && one.0 == other.0;
     one.1 == other.1 && (is_itself || !is_interpreter(one.1))

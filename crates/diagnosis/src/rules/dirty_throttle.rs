@@ -175,8 +175,8 @@ fn has_time(facts: &Facts<'_>, subject: &Subject) -> bool {
     device.is_some_and(|share| share < MOST)
 }
 
-/// Returns who has most of the dirty data that a busy device writes, if the subject's own device has
-/// time: its writers wait, since what is dirty is limited for all devices together.
+/// Returns who has most of the dirty data that a busy device writes, if the subject's own device
+/// has time: its writers wait, since what is dirty is limited for all devices together.
 fn full_elsewhere(facts: &Facts<'_>, subject: &Subject) -> Option<Subject> {
     let own = subject.device.as_deref().filter(|_| has_time(facts, subject))?;
     let is_apart = |device: &&DeviceSummary| {
