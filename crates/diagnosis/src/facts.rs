@@ -576,11 +576,6 @@ pub fn scheduled_ns(device: &DeviceSummary) -> u64 {
     stage_sum(device, Interval::I2d).saturating_add(device.in_scheduler.time_ns)
 }
 
-/// Returns the folder of a file.
-pub fn folder(file: &str) -> Option<&str> {
-    file.rsplit_once('/').map(|(folder, _)| folder)
-}
-
 /// Whether a stack contains one of `functions`; a trailing `*` matches any ending.
 pub fn has_function(stack: &[String], functions: &[&str]) -> bool {
     stack.iter().any(|frame| {

@@ -11,6 +11,11 @@ pub(crate) use iowhy_model::figures::grouped as count;
 
 pub(crate) use iowhy_model::quantities::{bytes, time};
 
+/// Returns the folder of a file.
+pub(crate) fn folder(file: &str) -> Option<&str> {
+    file.rsplit_once('/').map(|(folder, _)| folder)
+}
+
 /// `0.2 %`, `88 %`.
 pub(crate) fn percent(share: f64) -> String {
     match share * 100.0 {

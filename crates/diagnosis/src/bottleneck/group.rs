@@ -6,7 +6,7 @@
 
 use super::kind::BottleneckKind;
 use crate::facts::thresholds::WARNING_SHARE;
-use crate::facts::{Facts, Waited, folder};
+use crate::facts::{Facts, Waited};
 use crate::{programs, words};
 use iowhy_analysis::summary::DeviceSummary;
 use iowhy_analysis::summary::patterns::WaitGroup;
@@ -42,7 +42,7 @@ impl WaitingProgram<'_> {
         }
         let mut folders: BTreeMap<&str, (u64, Vec<&str>)> = BTreeMap::new();
         for (file, time) in &files {
-            let sums = folders.entry(folder(file).unwrap_or_default()).or_default();
+            let sums = folders.entry(words::folder(file).unwrap_or_default()).or_default();
             sums.0 += time;
             sums.1.push(file);
         }
@@ -131,7 +131,7 @@ fn folders_of_scripts<'a>(facts: &Facts<'_>, waited: &Waited<'a>) -> BTreeMap<u3
     let mut times: BTreeMap<u32, BTreeMap<&'a str, u64>> = BTreeMap::new();
     let scripts = waited.groups.iter().filter(|group| programs::is_interpreter(&group.process));
     for group in scripts {
-        let folder = group.file.as_deref().and_then(folder).unwrap_or_default();
+        let folder = group.file.as_deref().and_then(words::folder).unwrap_or_default();
         let time_ns = times.entry(group.pid).or_default().entry(folder).or_default();
         *time_ns = time_ns.saturating_add(group.time_ns);
     }

@@ -107,7 +107,8 @@ impl<'a> Facts<'a> {
         let is_log = programs::role_of(Some(name), &file) == Some(FileRole::WriteAheadLog);
         // Workers of one program use files of one folder.
         let of_others = user.others.subject().file;
-        let is_apart = of_others.is_some_and(|other| super::folder(&other) != super::folder(&file));
+        let is_apart = of_others
+            .is_some_and(|other| crate::words::folder(&other) != crate::words::folder(&file));
         let is_another = is_known || programs::is_interpreter(name) && is_apart;
         (is_another && is_by_far && !is_log && user.others.time_ns > 0).then_some(user)
     }

@@ -80,11 +80,11 @@ fn is_not_kept(facts: &Facts<'_>, row: &ActivityRow, files: u64) -> bool {
 /// Whether the process writes sorted runs to the same folder: a store of such files replaces its
 /// log with each of them.
 fn is_of_store(facts: &Facts<'_>, row: &ActivityRow) -> bool {
-    let own = row.file.as_deref().and_then(facts::folder);
+    let own = row.file.as_deref().and_then(words::folder);
     let rows = facts.summary().activity.iter().flat_map(|report| &report.rows);
     let mut files = rows.filter(|other| other.pid == row.pid).filter_map(|it| it.file.as_deref());
     files.any(|file| {
-        programs::role_of(None, file) == Some(FileRole::Compaction) && facts::folder(file) == own
+        programs::role_of(None, file) == Some(FileRole::Compaction) && words::folder(file) == own
     })
 }
 
