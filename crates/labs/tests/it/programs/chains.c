@@ -48,14 +48,15 @@ static void *writer(void *unused)
 	return unused;
 }
 
-// Like a JVM: it wakes up again and again to look whether the lock is free.
+// Like a JVM: it wakes up again and again to look whether the lock is free. So seldom that it hardly ever does at the
+// moment when a watch ends, when it would not be asleep.
 static void lock_with_timeouts(pthread_mutex_t *lock)
 {
 	struct timespec until;
 
 	do {
 		clock_gettime(CLOCK_REALTIME, &until);
-		until.tv_nsec += 100000000;
+		until.tv_nsec += 400000000;
 		until.tv_sec += until.tv_nsec / 1000000000;
 		until.tv_nsec %= 1000000000;
 	} while (pthread_mutex_timedlock(lock, &until));
