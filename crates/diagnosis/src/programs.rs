@@ -254,6 +254,20 @@ const MAINTENANCE: &[&str] = &[
     "btrbk",
     "mariabackup",
     "xtrabackup",
+    "pgbackrest",
+    "bup",
+    "amandad",
+    "timeshift",
+    "snapper",
+    "freshclam",
+    "rkhunter",
+    "chkrootkit",
+    "tripwire",
+    "badblocks",
+    "e2scrub",
+    "xfs_scrub",
+    "systemd-tmpfile",
+    "unattended-upgr",
 ];
 
 /// Programs that read or write in bulk, whose latency does not matter, and what makes it less.

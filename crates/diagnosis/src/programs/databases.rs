@@ -16,6 +16,23 @@ pub(super) const WORKERS: &[(&str, &str, &str, Topic)] = &[
 
 pub(super) const ALL: &[KnownProgram] = &[
     program! {
+        "Meilisearch": ["meilisearch"],
+        own: [Data "*.mdb"];
+        Sync: "Meilisearch: it commits and syncs each batch of documents: send larger batches \
+            (one request with thousands instead of one for each), and configure the index before \
+            the first ones",
+        Reads: "Meilisearch: its index is mapped into memory: provide memory for the page cache",
+    },
+    program! {
+        "Sphinx/Manticore": ["searchd"],
+        own: [WriteAheadLog "/binlog.", Compaction "*.spa", Compaction "*.spd"];
+        Sync: "Sphinx, Manticore: binlog_flush=1 syncs the log for each transaction; 2 (the \
+            default) writes it each time and syncs every second: a crash of the machine then loses \
+            the last second; put binlog_path on a low-latency device",
+        Reads: "Sphinx, Manticore: keep attributes and document lists in memory (access_plain_attrs \
+            and access_doclists = mlock), or provide memory for the page cache",
+    },
+    program! {
         "PostgreSQL": ["postgres", "postmaster", "pg_basebackup", "pg_dump"],
         paths: [
             WriteAheadLog "/pg_wal/", WriteAheadLog "/pg_xlog/", Temporary "/pgsql_tmp",

@@ -2,7 +2,7 @@
 //!
 //! What does not belong here: web servers and file servers (see [`super::services`]).
 
-use super::FileRole::{Data, WriteAheadLog};
+use super::FileRole::{Data, Temporary, WriteAheadLog};
 use super::KnownProgram;
 
 pub(super) const ALL: &[KnownProgram] = &[
@@ -30,6 +30,23 @@ pub(super) const ALL: &[KnownProgram] = &[
             mail; mdbox has fewer files than maildir; mail_prefetch_count reads ahead",
         Checkpoint: "Dovecot: in an mbox all that comes after a removed mail is written again: \
             `doveadm sync` or dsync moves mailboxes to sdbox or Maildir",
+    },
+    program! {
+        "amavis": ["amavi*"],
+        own: [Temporary "/amavis/tmp/"];
+        Spill: "amavis: it unpacks each message below $TEMPBASE: put that on a tmpfs; a message \
+            is not accepted before it was handed on, so that a crash loses none",
+        Sync: "amavis: put $TEMPBASE on a tmpfs; a message is not accepted before it was handed \
+            on, so that a crash loses none",
+    },
+    program! {
+        "SpamAssassin": ["spamd*", "sa-learn"],
+        paths: [Data "/bayes_toks", Data "/bayes_seen"];
+        Sync: "SpamAssassin: all workers lock one file of its Bayes database to learn: set \
+            bayes_learn_to_journal 1, so that they append to a journal, or keep the database in \
+            Redis or SQL (bayes_store_module)",
+        Reads: "SpamAssassin: keep its Bayes database in Redis or SQL (bayes_store_module), or on \
+            a fast disk",
     },
     program! {
         "Mutt": ["mutt", "neomutt"];

@@ -158,6 +158,38 @@ pub(super) const ALL: &[KnownProgram] = &[
             crash of the machine loses what was not written back)",
     },
     program! {
+        "Syncthing": ["syncthing"],
+        own: [Data "/index-v"];
+        Sync: "Syncthing: it syncs each file and directory that it takes in: sync many small files \
+            at quiet times; the folder's option disableFsync leaves it out: a crash of the machine \
+            can then leave empty files, which other devices take over",
+        Lookups: "Syncthing: let it watch for changes (fsWatcherEnabled) and raise \
+            rescanIntervalS, so that it walks through its folders seldom",
+        Reads: "Syncthing: raise rescanIntervalS and limit hashing (hashers, \
+            maxConcurrentScans) beside other workloads",
+    },
+    program! {
+        "ccache": ["ccache", "sccache"],
+        paths: [Data "/.ccache/", Data "/.cache/ccache/", Data "/.cache/sccache/"];
+        Reads: "ccache: keep its directory (cache_dir) on a fast disk of the machine itself; each \
+            hit reads files of it at once with the compiler's own",
+        Lookups: "ccache: keep its directory (cache_dir) on a fast disk of the machine itself, \
+            with a size (max_size) that is seldom cleaned up",
+    },
+    program! {
+        "Nix": ["nix", "nix-daemon", "nix-build", "nix-store", "nix-env"],
+        paths: [Data "/nix/var/nix/db/"];
+        Sync: "Nix: each path that it adds is a transaction in a database of SQLite: build and \
+            fetch when no workload needs the disk",
+        Lookups: "Nix: run `nix-store --gc` and `--optimise` when no workload needs the disk",
+    },
+    program! {
+        "OSTree": ["ostree", "flatpak", "rpm-ostree"],
+        paths: [Data "/ostree/repo/", Data "/flatpak/repo/"];
+        Sync: "OSTree and Flatpak sync each object that they store: update when no workload needs \
+            the disk",
+    },
+    program! {
         "rpm": ["rpm", "dnf", "dnf5", "yum", "zypper", "packagekitd"],
         paths: [Data "/var/lib/rpm/", Data "/sysimage/rpm/"];
         Sync: "rpm: each package is a transaction in its database, which is synced: update when \
