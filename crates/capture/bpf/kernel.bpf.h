@@ -416,6 +416,10 @@ struct sched_entity {
 	u64 sum_exec_runtime;
 };
 
+struct io_context {
+	unsigned short ioprio;
+};
+
 struct task_struct {
 	struct thread_info thread_info;
 	void *stack;
@@ -435,6 +439,8 @@ struct task_struct {
 	struct css_set *cgroups;
 	struct files_struct *files;
 	struct fs_struct *fs;
+	struct io_context *io_context;
+	unsigned int policy;
 	struct sched_info sched_info;
 	struct sched_entity se;
 	unsigned long blocker;	     /* 6.16 and later */

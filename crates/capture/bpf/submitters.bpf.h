@@ -109,7 +109,8 @@ __noinline int send_task(u64 task_address, u64 cgroup, u32 level)
 	record->tid = READ(task, pid);
 	record->parent = READ(READ(leader, real_parent), tgid);
 	record->user = READ(READ(task, cred), uid.val);
-	record->kernel_thread = !!(READ(task, flags) & PF_KTHREAD);
+	record->io_priority = READ(READ(task, io_context), ioprio);
+	record->policy = READ(task, policy);
 	record->start_ns = READ(leader, start_boottime);
 	record->cgroup = cgroup;
 	__builtin_memset(&record->executable, 0, sizeof(record->executable));

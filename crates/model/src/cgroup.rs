@@ -11,9 +11,10 @@ object! {
         /// Its path, as in the column `cgroup`.
         pub path: String,
         /// The content of its files when it was first seen, by file name, with `; ` between lines:
-        /// `io.max`, `cpu.max`, `memory.max`, `memory.high` (v2); `blkio.throttle.*`, `cpu.cfs_*`,
-        /// `memory.limit_in_bytes` (v1: where controllers have hierarchies of their own, the cpu
-        /// controller's cgroup of the same path). Devices are `major:minor`.
+        /// `io.max`, `io.bfq.weight`, `cpu.max`, `memory.max`, `memory.high` (v2);
+        /// `blkio.throttle.*`, `blkio.bfq.*`, `cpu.cfs_*`, `memory.limit_in_bytes` (v1: where
+        /// controllers have hierarchies of their own, the cpu controller's cgroup of the same
+        /// path). Devices are `major:minor`.
         pub settings_start: BTreeMap<String, String>,
         /// The same when the watch ended; empty if it was removed.
         pub settings_end: BTreeMap<String, String>,
@@ -99,6 +100,19 @@ impl Cgroup {
         limits
     }
 
+    /// The weight of its requests for a device in the scheduler bfq when it was first seen; `None`
+    /// where that is not known.
+    pub fn bfq_weight(&self, device: (u32, u32)) -> Option<u64> {
+        let files = ["io.bfq.weight", "blkio.bfq.weight_device", "blkio.bfq.weight"];
+        let lines = || files.into_iter().flat_map(|file| self.lines(file));
+        let own = || {
+            lines().find_map(|line| line.split_once(' ').filter(|of| number(of.0) == Some(device)))
+        };
+        let usual =
+            || lines().find_map(|line| line.strip_prefix("default ").or(Some(line))?.parse().ok());
+        own().and_then(|(_, weight)| weight.trim().parse().ok()).or_else(usual)
+    }
+
     /// Number of CPUs that its processes may use together when it was first seen; `None` without a
     /// limit.
     pub fn cpus(&self) -> Option<f64> {
@@ -136,6 +150,17 @@ mod tests {
         let settings =
             settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         Cgroup { settings_start: settings.collect(), ..Cgroup::default() }
+    }
+
+    #[test]
+    fn a_weight_is_that_of_the_device_else_the_usual_one() {
+        let unified = cgroup(&[("io.bfq.weight", "default 100; 8:0 500")]);
+        assert_eq!(unified.bfq_weight((8, 0)), Some(500));
+        assert_eq!(unified.bfq_weight((8, 16)), Some(100));
+        let legacy = cgroup(&[("blkio.bfq.weight", "20"), ("blkio.bfq.weight_device", "8:0 30")]);
+        assert_eq!(legacy.bfq_weight((8, 0)), Some(30));
+        assert_eq!(legacy.bfq_weight((8, 16)), Some(20));
+        assert_eq!(cgroup(&[("io.bfq.weight", "8:0 x; y")]).bfq_weight((8, 0)), None);
     }
 
     #[test]

@@ -19,6 +19,10 @@ table! {
                                         secrets.",
         parent_pid: u32 [None] "Its parent process.",
         user: Option<Name> [None] "The name of its user, or the number if there is no name.",
+        io_class: Option<Name> [None] "The thread's I/O class and level, as ionice(1) has them: \
+                                       idle, best-effort 7, realtime 0; also by its scheduling \
+                                       policy, without a level. Null if it has none of its own, \
+                                       or is known from counters only.",
         cgroup: Option<Name> [None] "Its cgroup: the v2 path, or v1's blkio path.",
         container: Option<Name> [None] "The container or systemd unit of the cgroup by its best \
                                         name: pod:NAMESPACE/POD/CONTAINER, docker:NAME, \

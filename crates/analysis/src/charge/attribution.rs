@@ -55,6 +55,7 @@ impl<K: Copy + Eq + std::hash::Hash> Attributed<K> {
 pub(crate) struct KnownIdentity {
     pub executable: Option<Name>,
     pub user: Option<Name>,
+    pub io_class: Option<Name>,
     pub container: Option<Name>,
 }
 
@@ -108,9 +109,10 @@ impl Attribution {
     /// Records the details of a process.
     pub fn meet(&mut self, process: &Process) {
         let key = ProcessKey { pid: Some(process.pid), name: process.process };
-        let Process { executable, user, container, .. } = *process;
+        let Process { executable, user, io_class, container, .. } = *process;
         if self.identities.len() < IDENTITIES {
-            self.identities.entry(key).or_insert(KnownIdentity { executable, user, container });
+            let identity = KnownIdentity { executable, user, io_class, container };
+            self.identities.entry(key).or_insert(identity);
         }
         self.meet_cgroup(process.cgroup, container);
     }

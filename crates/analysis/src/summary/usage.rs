@@ -174,6 +174,9 @@ pub struct ProcessRow {
     pub executable: Option<String>,
     /// Its user.
     pub user: Option<String>,
+    /// Its I/O class and level: `idle`, `best-effort 7`, `realtime 0`; `None` if it has none of its
+    /// own, or if it is not known.
+    pub io_class: Option<String>,
     /// Its container or systemd unit.
     pub container: Option<String>,
 }

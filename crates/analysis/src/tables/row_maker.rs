@@ -53,6 +53,7 @@ impl RowMaker<'_> {
             process: self.text(key.name),
             executable: text(identity.and_then(|identity| identity.executable)),
             user: text(identity.and_then(|identity| identity.user)),
+            io_class: text(identity.and_then(|identity| identity.io_class)),
             container: text(identity.and_then(|identity| identity.container)),
         }
     }

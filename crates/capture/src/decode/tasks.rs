@@ -12,6 +12,7 @@ use iowhy_model::bounded_map::RestartingMap;
 use iowhy_model::table::Table;
 use iowhy_model::{Name, Names, Process, WorkloadNames};
 use rustc_hash::FxHashMap;
+use std::borrow::Cow;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use zerocopy::FromBytes;
@@ -106,6 +107,7 @@ impl Tasks {
             arguments: self.arguments_of(task.tgid, out.names),
             parent_pid: task.parent,
             user: Some(out.names.intern(&self.users.name(task.user))),
+            io_class: io_class(task.io_priority, task.policy).map(|it| out.names.intern(&it)),
             cgroup: known.cgroup,
             image: cgroup.and_then(|cgroup| cgroup.image),
             ..Table::blank()
@@ -173,6 +175,19 @@ impl Tasks {
     }
 }
 
+/// The class of a thread's requests, as linux/ioprio.h encodes it in `priority`; without one the
+/// kernel goes by the scheduling policy.
+fn io_class(priority: u16, policy: u16) -> Option<Cow<'static, str>> {
+    let level = priority & 7;
+    match (priority >> 13, i32::from(policy)) {
+        (1, _) => Some(format!("realtime {level}").into()),
+        (2, _) => Some(format!("best-effort {level}").into()),
+        (3, _) | (0, libc::SCHED_IDLE) => Some("idle".into()),
+        (0, libc::SCHED_FIFO | libc::SCHED_RR | libc::SCHED_DEADLINE) => Some("realtime".into()),
+        _ => None,
+    }
+}
+
 fn forget_ended(tasks: &mut FxHashMap<u32, Task>, is_alive: impl Fn(u32) -> bool) {
     tasks.retain(|number, task| task.told.elapsed() < KEPT || is_alive(*number));
 }
@@ -203,6 +218,20 @@ mod tests {
         let mut left: Vec<u32> = tasks.into_keys().collect();
         left.sort_unstable();
         assert_eq!(left, [11, 12]);
+    }
+
+    #[test]
+    fn classes_are_those_of_ionice() {
+        let of = |class: u16, level, policy: i32| {
+            io_class(class << 13 | level, u16::try_from(policy).unwrap())
+        };
+        assert_eq!(of(3, 7, libc::SCHED_OTHER).as_deref(), Some("idle"));
+        assert_eq!(of(2, 7, libc::SCHED_IDLE).as_deref(), Some("best-effort 7"));
+        assert_eq!(of(1, 0, libc::SCHED_OTHER).as_deref(), Some("realtime 0"));
+        assert_eq!(of(0, 0, libc::SCHED_IDLE).as_deref(), Some("idle"));
+        assert_eq!(of(0, 0, libc::SCHED_FIFO).as_deref(), Some("realtime"));
+        assert_eq!(of(0, 0, libc::SCHED_OTHER), None);
+        assert_eq!(of(7, 0, libc::SCHED_OTHER), None, "a class that does not exist");
     }
 
     /// A stack that was being written when an interrupt sent a task from the same buffer.

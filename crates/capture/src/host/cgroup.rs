@@ -21,13 +21,16 @@ pub struct Roots {
     pub cpu: Option<PathBuf>,
 }
 
-/// Files with limits: v2's, then those of v1's blkio, cpu and memory.
-const UNIFIED_LIMITS: &[&str] = &["io.max", "cpu.max", "memory.max", "memory.high"];
+/// Files with limits and weights: v2's, then those of v1's blkio, cpu and memory.
+const UNIFIED_LIMITS: &[&str] =
+    &["io.max", "io.bfq.weight", "cpu.max", "memory.max", "memory.high"];
 const BLKIO_LIMITS: &[&str] = &[
     "blkio.throttle.read_bps_device",
     "blkio.throttle.write_bps_device",
     "blkio.throttle.read_iops_device",
     "blkio.throttle.write_iops_device",
+    "blkio.bfq.weight",
+    "blkio.bfq.weight_device",
 ];
 const CPU_LIMITS: &[&str] = &["cpu.cfs_quota_us", "cpu.cfs_period_us"];
 const MEMORY_LIMITS: &[&str] = &["memory.limit_in_bytes"];

@@ -2,6 +2,7 @@
 
 use super::{Facts, Waited};
 use crate::words;
+use iowhy_analysis::summary::ProcessRow;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A program of this machine that others wait behind.
@@ -65,10 +66,14 @@ impl<'a> Facts<'a> {
         own.map(|waiter| waiter.shares.waited_ns).fold(0, u64::saturating_add)
     }
 
+    /// Returns what is known of a process beside its activity.
+    pub fn identity(&self, pid: u32, process: &str) -> Option<&'a ProcessRow> {
+        self.summary().identities.get(&(pid, process.to_owned()))
+    }
+
     /// Returns the container or systemd unit of a process, if known.
     fn container_of(&self, pid: Option<u32>, process: &str) -> Option<&'a str> {
-        let known = self.summary().identities.get(&(pid?, process.to_owned()))?;
-        known.container.as_deref()
+        self.identity(pid?, process)?.container.as_deref()
     }
 }
 

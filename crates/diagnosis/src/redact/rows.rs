@@ -19,7 +19,7 @@ fn kind_of(column: &str) -> Option<NameKind> {
         "owner_reason" => NameKind::Reason,
         "device" => NameKind::Device,
         // The kernel's names, and sentences of iowhy.
-        "rwbs" | "metric" | "parent_reason" | "file_reason" | "reason" => return None,
+        "rwbs" | "metric" | "parent_reason" | "file_reason" | "reason" | "io_class" => return None,
         _ => NameKind::Words,
     })
 }

@@ -11,6 +11,12 @@ use facts::Waited;
 const PUT_OFF: f64 = 0.5;
 const SERVED: f64 = 0.2;
 
+/// How many times less weight makes a difference. Chosen: twice the time of the device.
+const LESS: u64 = 2;
+
+/// The class that has what all others leave.
+const IDLE: &str = "idle";
+
 rule!(
     "io-priority",
     "low I/O priority",
@@ -76,28 +82,120 @@ fn queued_ns(group: &WaitGroup) -> f64 {
     (group.queue_ns + of_class) as f64
 }
 
+/// Returns the I/O class of the program that waits longest of these, where it has one of its own.
+fn io_class<'a>(facts: &Facts<'a>, waited: &Waited<'a>) -> Option<&'a str> {
+    let longest = waited.groups.iter().max_by_key(|group| group.time_ns)?;
+    facts.identity(longest.pid, &longest.process)?.io_class.as_deref()
+}
+
+/// The cgroup of a program and the weight of its requests for the device.
+fn weighed<'a>(
+    facts: &Facts<'a>,
+    device: &DeviceSummary,
+    waited: &Waited<'a>,
+) -> Option<(&'a str, u64)> {
+    let longest = waited.groups.iter().max_by_key(|group| group.time_ns)?;
+    let path = longest.cgroup.as_deref()?;
+    let cgroup = facts.summary().environment.cgroups.iter().find(|cgroup| cgroup.path == path)?;
+    Some((path, cgroup.bfq_weight((device.major, device.minor))?))
+}
+
+/// Why the scheduler treats two programs unlike, as far as their I/O classes and weights say.
+struct Reason {
+    sentence: String,
+    fix: String,
+    confidence: Confidence,
+}
+
+impl Reason {
+    fn new(facts: &Facts<'_>, found: &Unequal<'_>) -> Reason {
+        let classes = [&found.put_off, &found.served].map(|waited| io_class(facts, waited));
+        let [put_off, served] = [&found.put_off, &found.served].map(Waited::subject);
+        let [pid, other] = [&put_off, &served].map(words::pid);
+        match classes {
+            [Some(IDLE), class] if class != Some(IDLE) => Reason {
+                sentence: ", because it is in the idle I/O class, which is served only while \
+                           nobody else uses the device"
+                    .to_owned(),
+                fix: format!(
+                    "if it may have its share of the device, give it the usual class: `ionice -c \
+                     best-effort -n 4 -p {pid}` now, and where it is started: `ionice -c 3` or \
+                     `chrt -i` before it, IOSchedulingClass= or CPUSchedulingPolicy= of its unit"
+                ),
+                confidence: Confidence::Certain,
+            },
+            [class, Some(first)] if is_realtime(first) && !class.is_some_and(is_realtime) => {
+                let it = words::who(&served);
+                Reason {
+                    sentence: format!(
+                        ", because {it} is in the realtime I/O class, which is served first"
+                    ),
+                    fix: format!(
+                        "give {it} the usual class: `ionice -c best-effort -n 4 -p {other}` now, \
+                         and where it is started (`ionice -c 1`, IOSchedulingClass=)"
+                    ),
+                    confidence: Confidence::Certain,
+                }
+            }
+            _ => Reason::of_weights(facts, found).unwrap_or_else(|| Reason {
+                sentence: ", as with the idle I/O class or a small weight".to_owned(),
+                fix: format!(
+                    "see its class with `ionice -p {pid}`: idle is served only while nobody else \
+                     uses the device; give it best-effort (`ionice -c 2 -n 4 -p {pid}`; systemd: \
+                     IOSchedulingClass=), or put the others into the idle class; else raise \
+                     io.weight or io.bfq.weight of its cgroup"
+                ),
+                confidence: Confidence::Likely,
+            }),
+        }
+    }
+
+    /// bfq divides a device's time among cgroups of one parent by their weights.
+    fn of_weights(facts: &Facts<'_>, found: &Unequal<'_>) -> Option<Reason> {
+        let weighed = |waited| weighed(facts, found.device, waited);
+        let ((own, weight), (other, more)) = (weighed(&found.put_off)?, weighed(&found.served)?);
+        let parent = |path: &str| path.rsplit_once('/').map(|(parent, _)| parent.to_owned());
+        let is_less = weight.saturating_mul(LESS) <= more && parent(own) == parent(other);
+        (is_less && found.scheduler == "bfq").then(|| Reason {
+            sentence: format!(
+                ", because the cgroup {own} has the weight {weight}, and {other} {more}"
+            ),
+            fix: format!(
+                "give {own} a larger weight: io.bfq.weight (version 1: blkio.bfq.weight), which \
+                 is 100 by default; IOWeight= of its unit, `docker run --blkio-weight`"
+            ),
+            confidence: Confidence::Certain,
+        })
+    }
+}
+
+fn is_realtime(class: &str) -> bool {
+    class.starts_with("realtime")
+}
+
 fn finding(facts: &Facts<'_>, found: &Unequal<'_>) -> Finding {
     let (name, scheduler) = (&found.device.device, found.scheduler);
     let subject = Subject { device: Some(name.clone()), ..found.put_off.subject() };
+    let reason = Reason::new(facts, found);
     let share = |waited: &Waited<'_>| {
         let queued: f64 = waited.groups.iter().map(|group| queued_ns(group)).sum();
         queued / waited.time_ns.max(1) as f64
     };
     let sentence = format!(
         "{scheduler} puts off the requests of {}: they wait {} each, {} of it in its queue for \
-         {name}, while those of {} go to the device at once, as with the idle I/O class or \
-         a small weight",
+         {name}, while those of {} go to the device at once{}",
         words::who(&subject),
         words::time(found.put_off.mean_ns()),
         words::percent(share(&found.put_off)),
         words::who(&found.served.subject()),
+        reason.sentence,
     );
     let pid = words::pid(&subject);
     let flags = words::flags(&subject);
     Finding::of_waits(facts, &found.put_off, sentence)
         .claiming(Claims::of_requests(&found.put_off))
         .about(subject)
-        .sure(Confidence::Likely)
+        .sure(reason.confidence)
         .shown(
             "share of its waits in the scheduler's queue",
             share(&found.put_off) * 100.0,
@@ -110,12 +208,7 @@ fn finding(facts: &Facts<'_>, found: &Unequal<'_>) -> Finding {
             "%",
             format!("iowhy waits -d {name}"),
         )
-        .fix(format!(
-            "see its class with `ionice -p {pid}`: idle is served only while nobody else uses the \
-             device; give it best-effort (`ionice -c 2 -n 4 -p {pid}`; systemd: \
-             IOSchedulingClass=), or put the others into the idle class; else raise io.weight or \
-             io.bfq.weight of its cgroup"
-        ))
+        .fix(reason.fix)
         .check(format!(
             "`ionice -p {pid}` and the weights of the cgroups: if they are those of the others, \
              the scheduler has another reason; with `none` as scheduler all wait alike"
@@ -124,9 +217,10 @@ fn finding(facts: &Facts<'_>, found: &Unequal<'_>) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Finding, Severity, diagnose};
+    use crate::{Confidence, Finding, Severity, diagnose};
     use iowhy_analysis::script::ScriptSummary;
     use iowhy_model::WaitClass;
+    use iowhy_model::cgroup::Cgroup;
     use iowhy_model::environment::Device;
     use iowhy_model::script::{MS, Script};
 
@@ -140,7 +234,30 @@ mod tests {
         scheduler: &str,
         queued: u64,
     ) -> Option<Finding> {
+        of_classes([(service, ""), (copy, "")], scheduler, queued)
+    }
+
+    fn of_classes(programs: [(&str, &str); 2], scheduler: &str, queued: u64) -> Option<Finding> {
+        among(&scripted(programs, scheduler, queued))
+    }
+
+    fn among(script: &Script) -> Option<Finding> {
+        let findings = diagnose(&script.summary()).findings;
+        findings.into_iter().find(|finding| finding.cause == "io-priority")
+    }
+
+    /// Two programs with their classes, the second one served at once.
+    fn scripted(
+        [(service, its), (copy, other)]: [(&str, &str); 2],
+        scheduler: &str,
+        queued: u64,
+    ) -> Script {
         let mut script = Script::new(10);
+        for (pid, name, class) in [(7, service, its), (8, copy, other)] {
+            script.process(pid, name, "/", "");
+            let class = (!class.is_empty()).then(|| script.names.intern(class));
+            script.batch.processes.last_mut().unwrap().io_class = class;
+        }
         script.environment.devices.push(Device {
             name: "sda".to_owned(),
             settings_start: [("queue/scheduler".to_owned(), scheduler.to_owned())].into(),
@@ -155,10 +272,7 @@ mod tests {
             script.wait((8, copy), WaitClass::PageRead, 100 * MS, 95 * MS, 0);
             script.waited_on("sda", "/srv/archive", 0);
         }
-        diagnose(&script.summary())
-            .findings
-            .into_iter()
-            .find(|finding| finding.cause == "io-priority")
+        script
     }
 
     #[test]
@@ -167,6 +281,56 @@ mod tests {
         assert_eq!(found.subject.process.as_deref(), Some("web"));
         assert!(found.severity > Severity::Info && found.fix.contains("ionice -p 7"), "{found:?}");
         assert!(found.sentence.contains("bfq puts off the requests of web (7)"), "{found:?}");
+    }
+
+    #[test]
+    fn the_class_is_named_where_it_is_recorded() {
+        let found = |service, copy| {
+            let named = [("web", service), ("tar", copy)];
+            let found = of_classes(named, "none mq-deadline [bfq]", 180).unwrap();
+            (found.confidence, found.sentence, found.fix)
+        };
+        let (sure, sentence, fix) = found("idle", "");
+        assert_eq!(sure, Confidence::Certain);
+        assert!(sentence.contains("because it is in the idle I/O class"), "{sentence}");
+        assert!(fix.contains("`ionice -c best-effort -n 4 -p 7`"), "{fix}");
+        let (sure, sentence, fix) = found("best-effort 4", "realtime 0");
+        assert_eq!(sure, Confidence::Certain);
+        assert!(sentence.contains("because tar (8) is in the realtime I/O class"), "{sentence}");
+        assert!(fix.contains("-p 8"), "{fix}");
+        for alike in ["idle", "realtime 0", "best-effort 7"] {
+            assert_eq!(found(alike, alike).0, Confidence::Likely, "weights may differ: {alike}");
+        }
+    }
+
+    #[test]
+    fn weights_of_siblings_are_named() {
+        let found = |of_web: &str, of_tar: &str, scheduler| {
+            let mut script = scripted([("web", ""), ("tar", "")], scheduler, 180);
+            let paths = [(7, of_web, "10"), (8, of_tar, "100")];
+            for (pid, path, weight) in paths {
+                let name = script.names.intern(path);
+                let own = script.batch.waits.iter_mut().filter(|wait| wait.pid == pid);
+                own.for_each(|wait| wait.cgroup = Some(name));
+                let weight = ("blkio.bfq.weight".to_owned(), weight.to_owned());
+                script.environment.cgroups.push(Cgroup {
+                    path: path.to_owned(),
+                    settings_start: [weight].into(),
+                    ..Cgroup::default()
+                });
+            }
+            among(&script).unwrap()
+        };
+        let of_siblings = found("/web", "/batch", "none mq-deadline [bfq]");
+        assert_eq!(of_siblings.confidence, Confidence::Certain);
+        let is_told =
+            of_siblings.sentence.contains("the cgroup /web has the weight 10, and /batch 100");
+        assert!(is_told, "{}", of_siblings.sentence);
+        for (other, scheduler) in
+            [("/a/batch", "none mq-deadline [bfq]"), ("/batch", "none [mq-deadline] bfq")]
+        {
+            assert_eq!(found("/web", other, scheduler).confidence, Confidence::Likely);
+        }
     }
 
     #[test]

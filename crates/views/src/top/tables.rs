@@ -141,6 +141,7 @@ fn processes(moment: &Moment, style: &Style) -> Rows<ProcessActivity> {
             process: process.process.clone(),
             executable: None,
             user: process.user.clone(),
+            io_class: None,
             container: process.container.clone(),
         });
         (
