@@ -102,7 +102,12 @@ fn weighed<'a>(
 
 /// Why the scheduler treats two programs unlike, as far as their I/O classes and weights say.
 struct Reason {
-    sentence: String,
+    /// What is said of who is put off.
+    put_off: &'static str,
+    /// What is said of who is served.
+    served: &'static str,
+    /// The end of the sentence.
+    rest: String,
     fix: String,
     confidence: Confidence,
 }
@@ -114,31 +119,34 @@ impl Reason {
         let [pid, other] = [&put_off, &served].map(words::pid);
         match classes {
             [Some(IDLE), class] if class != Some(IDLE) => Reason {
-                sentence: ", because it is in the idle I/O class, which is served only while \
-                           nobody else uses the device"
-                    .to_owned(),
+                put_off: ", which is in the idle I/O class",
+                served: "",
+                rest: String::new(),
                 fix: format!(
-                    "if it may have its share of the device, give it the usual class: `ionice -c \
-                     best-effort -n 4 -p {pid}` now, and where it is started: `ionice -c 3` or \
-                     `chrt -i` before it, IOSchedulingClass= or CPUSchedulingPolicy= of its unit"
+                    "idle is served only while nobody else uses the device: if the program may \
+                     have its share, give it the usual class: `ionice -c best-effort -n 4 -p \
+                     {pid}` now, and where it is started: `ionice -c 3` or `chrt -i` before it, \
+                     IOSchedulingClass= or CPUSchedulingPolicy= of its unit"
                 ),
                 confidence: Confidence::Certain,
             },
             [class, Some(first)] if is_realtime(first) && !class.is_some_and(is_realtime) => {
-                let it = words::who(&served);
                 Reason {
-                    sentence: format!(
-                        ", because {it} is in the realtime I/O class, which is served first"
-                    ),
+                    put_off: "",
+                    served: ", which is in the realtime I/O class,",
+                    rest: String::new(),
                     fix: format!(
-                        "give {it} the usual class: `ionice -c best-effort -n 4 -p {other}` now, \
-                         and where it is started (`ionice -c 1`, IOSchedulingClass=)"
+                        "give {} the usual class: `ionice -c best-effort -n 4 -p {other}` now, \
+                         and where it is started (`ionice -c 1`, IOSchedulingClass=)",
+                        words::who(&served)
                     ),
                     confidence: Confidence::Certain,
                 }
             }
             _ => Reason::of_weights(facts, found).unwrap_or_else(|| Reason {
-                sentence: ", as with the idle I/O class or a small weight".to_owned(),
+                put_off: "",
+                served: "",
+                rest: ", as with the idle I/O class or a small weight".to_owned(),
                 fix: format!(
                     "see its class with `ionice -p {pid}`: idle is served only while nobody else \
                      uses the device; give it best-effort (`ionice -c 2 -n 4 -p {pid}`; systemd: \
@@ -157,9 +165,9 @@ impl Reason {
         let parent = |path: &str| path.rsplit_once('/').map(|(parent, _)| parent.to_owned());
         let is_less = weight.saturating_mul(LESS) <= more && parent(own) == parent(other);
         (is_less && found.scheduler == "bfq").then(|| Reason {
-            sentence: format!(
-                ", because the cgroup {own} has the weight {weight}, and {other} {more}"
-            ),
+            put_off: "",
+            served: "",
+            rest: format!(", because the cgroup {own} has the weight {weight}, and {other} {more}"),
             fix: format!(
                 "give {own} a larger weight: io.bfq.weight (version 1: blkio.bfq.weight), which \
                  is 100 by default; IOWeight= of its unit, `docker run --blkio-weight`"
@@ -182,13 +190,15 @@ fn finding(facts: &Facts<'_>, found: &Unequal<'_>) -> Finding {
         queued / waited.time_ns.max(1) as f64
     };
     let sentence = format!(
-        "{scheduler} puts off the requests of {}: they wait {} each, {} of it in its queue for \
-         {name}, while those of {} go to the device at once{}",
+        "{scheduler} puts off the requests of {}{}: they wait {} each, {} of it in its queue for \
+         {name}, while those of {}{} go to the device at once{}",
         words::who(&subject),
+        reason.put_off,
         words::time(found.put_off.mean_ns()),
         words::percent(share(&found.put_off)),
         words::who(&found.served.subject()),
-        reason.sentence,
+        reason.served,
+        reason.rest,
     );
     let pid = words::pid(&subject);
     let flags = words::flags(&subject);
@@ -292,11 +302,17 @@ mod tests {
         };
         let (sure, sentence, fix) = found("idle", "");
         assert_eq!(sure, Confidence::Certain);
-        assert!(sentence.contains("because it is in the idle I/O class"), "{sentence}");
+        assert!(
+            sentence.contains("of web (7), which is in the idle I/O class: they wait"),
+            "{sentence}"
+        );
         assert!(fix.contains("`ionice -c best-effort -n 4 -p 7`"), "{fix}");
         let (sure, sentence, fix) = found("best-effort 4", "realtime 0");
         assert_eq!(sure, Confidence::Certain);
-        assert!(sentence.contains("because tar (8) is in the realtime I/O class"), "{sentence}");
+        assert!(
+            sentence.contains("of tar (8), which is in the realtime I/O class, go"),
+            "{sentence}"
+        );
         assert!(fix.contains("-p 8"), "{fix}");
         for alike in ["idle", "realtime 0", "best-effort 7"] {
             assert_eq!(found(alike, alike).0, Confidence::Likely, "weights may differ: {alike}");
