@@ -41,7 +41,8 @@ fn make() -> Result<(), Box<dyn Error>> {
     for source in &sources {
         println!("cargo::rerun-if-changed={}", source.display());
     }
-    for name in ["CLANG", "PATH", "IOWHY_GENERATE"] {
+    // Not PATH, which differs between steps of one build: what it leads to is watched instead.
+    for name in ["CLANG", "IOWHY_GENERATE"] {
         println!("cargo::rerun-if-env-changed={name}");
     }
     let architecture = env::var("CARGO_CFG_TARGET_ARCH")?;
@@ -52,6 +53,9 @@ fn make() -> Result<(), Box<dyn Error>> {
     let generated = Path::new(GENERATED);
     let checksum = checksum(&sources)?;
     let clang = clang();
+    if clang.is_absolute() {
+        println!("cargo::rerun-if-changed={}", clang.display());
+    }
     let version = match version_of(&clang).and_then(new_enough) {
         Ok(version) => version,
         Err(error) => {

@@ -99,6 +99,8 @@ pub enum Topic {
     Maintenance,
     /// Commits wait for a replica's.
     Standby,
+    /// A query marks rows that nobody has read before.
+    FirstRead,
 }
 
 /// One program.

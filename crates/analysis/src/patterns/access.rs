@@ -45,8 +45,13 @@ struct FileTally {
     written: u64,
     bytes: u64,
     end: u64,
-    /// The offset of the last write to the file, other than in its header.
+    /// The inode that the name had last: each new segment of some logs begins under one name.
+    inode: Option<u64>,
+    /// The offset of the last write to that inode, other than in its header.
     front: u64,
+    /// How often writing began again near its beginning.
+    begun_again: u64,
+    /// The most of any inode of the name.
     wraps: u64,
     time_ns: u64,
 }
@@ -155,6 +160,7 @@ impl AccessTally {
         }
         if let Some((file, offset)) = only_file(parts) {
             self.follow_file(request, file, offset, life);
+            self.follow_circle(request, file, parts[0].inode, offset);
         }
     }
 
@@ -253,16 +259,30 @@ impl AccessTally {
         file.bytes = file.bytes.saturating_add(request.bytes);
         let Some(offset) = offset else { return };
         file.end = file.end.max(offset.saturating_add(request.bytes));
-        if Direction::from(request.operation) == Direction::Write && offset >= HEADER {
-            file.wraps += u64::from(offset < file.front / 2);
-            file.front = offset;
-        }
         if file.requests > 1 && offset == file.next_offset {
             file.sequential += 1;
             file.scattered += u64::from(request.sector != file.next_sector);
         }
         file.next_offset = offset.saturating_add(request.bytes);
         file.next_sector = request.sector.saturating_add(request.bytes.div_ceil(512));
+    }
+
+    fn follow_circle(
+        &mut self,
+        request: &Request,
+        name: Name,
+        inode: Option<u64>,
+        offset: Option<u64>,
+    ) {
+        let is_write = Direction::from(request.operation) == Direction::Write;
+        let Some(offset) = offset.filter(|offset| is_write && *offset >= HEADER) else { return };
+        let Some(file) = self.files.get_mut(&name) else { return };
+        if file.inode != inode {
+            (file.inode, file.front, file.begun_again) = (inode, 0, 0);
+        }
+        file.begun_again += u64::from(offset < file.front / 2);
+        file.wraps = file.wraps.max(file.begun_again);
+        file.front = offset;
     }
 
     pub fn finish(&self, names: &Names) -> Access {

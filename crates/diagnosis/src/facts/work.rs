@@ -8,6 +8,7 @@ use crate::programs::{self, FileRole};
 use crate::{Subject, words};
 use iowhy_analysis::summary::patterns::WaitGroup;
 use iowhy_analysis::summary::{ChainRow, ChainStep, DeviceSummary, DirectionSummary};
+use std::collections::BTreeMap;
 
 /// The largest mean number of others' blocked threads beside a program that has its device to
 /// itself: as for a warning.
@@ -178,11 +179,19 @@ impl Facts<'_> {
     }
 
     /// Returns what kind of its program's processes this one is, as sentences name it, and its
-    /// advice, where others wait for it and the functions that it waits in show it.
+    /// advice, where others wait for it and the functions that it waits in show it most of the time.
     pub fn worker(&self, pid: u32) -> Option<(&'static str, &'static str)> {
-        let chains = self.chains();
-        let own = chains.filter_map(|row| row.steps.last()).filter(|step| step.pid == pid);
-        own.filter_map(|step| programs::worker_of(&step.process, &step.user_stack)).next()
+        let (mut all_ns, mut shown) = (0_u64, BTreeMap::new());
+        for row in self.chains() {
+            let Some(step) = row.steps.last().filter(|step| step.pid == pid) else { continue };
+            all_ns = all_ns.saturating_add(row.time_ns);
+            if let Some(worker) = programs::worker_of(&step.process, &step.user_stack) {
+                let its: &mut u64 = shown.entry(worker).or_default();
+                *its = its.saturating_add(row.time_ns);
+            }
+        }
+        let (worker, time_ns) = shown.into_iter().max_by_key(|(_, time_ns)| *time_ns)?;
+        (time_ns.saturating_mul(2) >= all_ns).then_some(worker)
     }
 
     /// Returns the other program that waits longest for a process which waits for storage, as

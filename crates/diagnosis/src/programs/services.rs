@@ -116,6 +116,9 @@ pub(super) const ALL: &[KnownProgram] = &[
         "git": ["git", "git-*"],
         paths: [Data "/.git/"];
         Lookups: GIT,
+        Sync: "git: see what it is told to sync (`git config --get-regexp core.fsync`): by default \
+            it syncs packs and references, no loose object; core.fsyncMethod=batch (Git 2.36 and \
+            later) syncs once for all objects that a command adds",
     },
     program! {
         "locate's database": ["updatedb", "updatedb.mlocat", "updatedb.plocat"];

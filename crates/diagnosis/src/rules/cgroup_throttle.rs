@@ -1,6 +1,7 @@
 //! A cgroup's I/O limit delays bios before they become requests.
 
 use super::*;
+use crate::facts::thresholds::WARNING_SHARE;
 use facts::Waited;
 use iowhy_model::cgroup::{Cgroup, IoLimit};
 use iowhy_model::command::shell_word;
@@ -49,9 +50,9 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let held_ns = waited.class_ns;
     // A thread that syncs waits for pages whose bios are held, not in the limit itself.
     let bound = bound(facts).filter(|bound| bound.waited.class_ns > held_ns);
-    if let Some(bound) = bound {
+    if let Some(finding) = bound.and_then(|bound| of_bound(facts, &bound)) {
         let sure = if held_ns > 0 { Confidence::Certain } else { Confidence::Likely };
-        return Ok(of_bound(facts, &bound).sure(sure).into());
+        return Ok(finding.sure(sure).into());
     }
     if held_ns == 0 && dispatched < DISPATCHED {
         if let Some(reached) = reached(facts) {
@@ -227,23 +228,36 @@ fn share_of(facts: &Facts<'_>, io: &IoLimit, usage: &iowhy_analysis::summary::Us
     known.map(|(limit, used)| per_s(used) / limit.max(1) as f64).fold(0.0, f64::max)
 }
 
-fn of_bound(facts: &Facts<'_>, bound: &BoundCgroup<'_>) -> Finding {
+fn of_bound(facts: &Facts<'_>, bound: &BoundCgroup<'_>) -> Option<Finding> {
     let name = &bound.device.device;
-    let subject = Subject { device: Some(name.clone()), ..bound.waited.subject() };
-    let call = bound.waited.groups.first().and_then(|group| facts.call_name(group.syscall));
+    let programs = bound.waited.by_program();
+    let (first, others) = programs.split_first()?;
+    let subject = Subject { device: Some(name.clone()), ..first.subject.clone() };
+    let call = first.waited.groups.first().and_then(|group| facts.call_name(group.syscall));
     let why = match bound.is_held {
         true => "requests of the device are much faster".to_owned(),
-        false => format!("it does {} of what the limit allows", words::percent(bound.share)),
+        false => {
+            format!("the cgroup does {} of what it allows", words::percent(bound.share))
+        }
     };
+    // Who has a share of the same limit, and so of the others' time.
+    let least_ns = WARNING_SHARE * facts.duration_ns() as f64;
+    let beside = others.iter().find(|other| other.waited.time_ns as f64 >= least_ns);
+    let beside = beside.map(|other| {
+        let time = words::time(other.waited.time_ns as f64);
+        format!("; {} in the same cgroup {} {time}", other.who, other.wait())
+    });
     let sentence = format!(
-        "the I/O limit of cgroup {} ({}) on {name} throttles {}: it waits {} in {}, {} each, and \
-         {why}",
+        "the I/O limit of cgroup {} ({}) on {name} throttles {}, which {} {} in {}, {} each, and \
+         {why}{}",
         bound.known.path,
         bound.known.limit,
-        words::who(&subject),
-        words::time(bound.waited.time_ns as f64),
-        call.unwrap_or("its I/O"),
-        words::time(bound.waited.mean_ns()),
+        first.who,
+        first.wait(),
+        words::time(first.waited.time_ns as f64),
+        call.unwrap_or("I/O"),
+        words::time(first.waited.mean_ns()),
+        beside.as_deref().unwrap_or_default(),
     );
     let pid = words::pid(&subject);
     // Time at the device is the device's: a limit acts before a request exists.
@@ -253,13 +267,19 @@ fn of_bound(facts: &Facts<'_>, bound: &BoundCgroup<'_>) -> Finding {
         true => finding.shown("what it does of its limit", bound.share * 100.0, "%", "iowhy proc"),
         false => finding,
     };
-    finding
+    let fix = Throttle::Limit.fix(&pid, Some(&bound.known));
+    let fix = match beside {
+        Some(_) => format!("{fix}; or give programs that need not share it cgroups of their own"),
+        None => fix,
+    };
+    let finding = finding
         .shown("blocked time", bound.waited.time_ns as f64, "ns", "iowhy waits")
-        .fix(Throttle::Limit.fix(&pid, Some(&bound.known)))
+        .fix(fix)
         .check(format!(
             "without the limit the waits end and the device gets busier{}",
             words::tried("limits=none"),
-        ))
+        ));
+    Some(finding)
 }
 
 /// A finding about a device that does as much as the only limit on it allows, while it is mostly

@@ -104,10 +104,32 @@ mod tests {
         }
         script.wait((7, "mariadbd"), WaitClass::Device, 4000 * MS, 4000 * MS, 0);
         script.waited_on("sda", "/var/lib/mysql/t.ibd", 17);
-        diagnose(&script.summary())
-            .findings
-            .into_iter()
-            .find(|finding| finding.cause == "log-wraps")
+        among(&script)
+    }
+
+    fn among(script: &Script) -> Option<Finding> {
+        let findings = diagnose(&script.summary()).findings;
+        findings.into_iter().find(|finding| finding.cause == "log-wraps")
+    }
+
+    /// Each segment is filled with zeros, and written once.
+    #[test]
+    fn new_segments_of_one_name_are_no_circle() {
+        let segments = |of_one: usize| {
+            let mut script = Script::new(10);
+            for index in 0..480_u64 {
+                let write = script.write("sda", 65_536).by(7, "mariadbd");
+                let write = write.at((index * 10 * MS) as i64).sector(index * 128);
+                let file = "/var/lib/mysql/ib_logfile0";
+                write.direct(500, 500, 2 * MS).file_at(file, index % 64 * 65_536).add();
+            }
+            for (index, part) in script.batch.parts.iter_mut().enumerate() {
+                part.inode = Some((index / of_one) as u64);
+            }
+            among(&script)
+        };
+        assert!(segments(480).is_some(), "one file");
+        assert_eq!(segments(128), None);
     }
 
     #[test]

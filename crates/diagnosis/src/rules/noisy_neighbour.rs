@@ -38,6 +38,7 @@ const CHECK: &str = "if it can be paused, stop all of it for ten seconds (`kill 
                      `kill -CONT PID`, for each process that `ps` shows now): if the others wait \
                      as long, it is not the cause";
 
+const WAITS: &str = "iowhy waits";
 const OF_DATABASE: &str = "watch again after it has ended: if the others are as slow, it is not \
                            the cause; do not stop a database process with a signal, others may \
                            wait for its locks";
@@ -116,7 +117,7 @@ fn holds_up(facts: &Facts<'_>, user: &MainUser<'_>) -> bool {
     let gain = Claims::of_waits(&user.others).scaled(held(facts, user)).gain(facts, |_| true);
     let is_busy = user.device.util_share.is_none_or(|share| share >= BUSY);
     let is_held_up = gain.is_some_and(|gain| gain.share >= WARNING_SHARE);
-    is_held_up && is_busy && user.others.mean_ns() >= SLOW_NS
+    is_held_up && is_busy && user.others.mean_stored_ns() >= SLOW_NS
 }
 
 /// The share of the others' waits that a device's main user causes: its share of the device, unless
@@ -124,15 +125,17 @@ fn holds_up(facts: &Facts<'_>, user: &MainUser<'_>) -> bool {
 /// are at the device with its own.
 fn held(facts: &Facts<'_>, user: &MainUser<'_>) -> f64 {
     let seen_ns = facts.seen_by_blame_ns(&user.others);
+    // Who waits for a CPU afterwards waits for nobody's requests.
+    let stored = user.others.stored_ns() as f64 / user.others.time_ns.max(1) as f64;
     // Blame does not distinguish processes of one program.
     let name = &user.row.subject.process;
     let is_within = user.others.groups.iter().any(|group| group.process == *name);
     if !user.reads || is_within || seen_ns == 0 {
-        return user.share;
+        return user.share * stored;
     }
-    let unseen_ns = user.others.time_ns.saturating_sub(seen_ns) as f64;
+    let unseen_ns = user.others.stored_ns().saturating_sub(seen_ns) as f64;
     let held_ns = behind_ns(facts, user) as f64 + unseen_ns * user.share;
-    (held_ns / user.others.time_ns.max(1) as f64).min(user.share)
+    (held_ns / user.others.time_ns.max(1) as f64).min(user.share * stored)
 }
 
 /// Returns the time that others waited while the device served requests of its main user,
@@ -182,7 +185,7 @@ fn main(facts: &Facts<'_>, user: &MainUser<'_>) -> Finding {
         .about(subject)
         .upper_bound()
         .sure(if is_seen { Confidence::Certain } else { Confidence::Likely })
-        .shown("time others waited for the device", user.others.time_ns as f64, "ns", "iowhy waits")
+        .shown("time others waited for the device", user.others.stored_ns() as f64, "ns", WAITS)
         .shown("of it behind its requests", behind_ns as f64, "ns", "iowhy blame")
         .fix(fix.map_or_else(|| FIX.to_owned(), str::to_owned))
         .check(if fix.is_some() { OF_DATABASE } else { CHECK })
@@ -218,7 +221,7 @@ fn sentence(
          {name}",
         words::who(subject),
         words::who(victim),
-        words::time(user.others.mean_ns()),
+        words::time(user.others.mean_stored_ns()),
         user.row.subject.process,
         words::percent(user.share),
     )

@@ -20,6 +20,8 @@ rule!(
 /// microseconds for the fault, the page and the one that goes out instead, a twentieth of a CPU.
 /// Chosen.
 const THRASHING: f64 = 5_000.0;
+/// Bytes of a page where vm.page-cluster is set for zram.
+const PAGE_BYTES: f64 = 4096.0;
 
 /// Returns the reads of swap per second.
 fn reads_per_s(device: &DeviceSummary) -> f64 {
@@ -55,6 +57,19 @@ const BROUGHT_BACK: &str = "find why these pages were swapped out: the limit of 
                             program that has it emptied (memory.reclaim; version 1: \
                             memory.force_empty), or an earlier shortage; they come back as they \
                             are used";
+
+/// The fix where each page is read by itself from a disk.
+const CLUSTER: &str = "`sysctl vm.page-cluster=3` (the default) reads eight pages of swap at once; \
+                       0 suits swap in memory (zram) only";
+
+/// Whether the kernel is told to read each page of a disk's swap by itself, and does.
+fn reads_single_pages(facts: &Facts<'_>, device: &DeviceSummary) -> bool {
+    let settings = &facts.summary().environment.settings_start;
+    let is_told = settings.get("vm/page-cluster").is_some_and(|pages| pages.trim() == "0");
+    let reads = &device.directions[Direction::Read];
+    let mean_bytes = reads.bytes_per_s / reads.requests_per_s.max(1.0);
+    is_told && !device.device.starts_with("zram") && mean_bytes < 2.0 * PAGE_BYTES
+}
 
 /// Returns the memory that is available where nothing is swapped out or reclaimed meanwhile, bytes;
 /// `None` where memory is short, or that is not known.
@@ -99,6 +114,16 @@ fn judge(facts: &Facts<'_>) -> Judged {
             format!("memory is short: {waits}{who_has_it}")
         }
     };
+    let is_single = reads_single_pages(facts, device);
+    let sentence = match is_single {
+        true => format!("{sentence}; each page is read by itself (vm.page-cluster is 0)"),
+        false => sentence,
+    };
+    let fix = spare.map_or(fix(&device.device), |_| BROUGHT_BACK);
+    let fix = match is_single {
+        true => format!("{CLUSTER}; else {fix}"),
+        false => fix.to_owned(),
+    };
     // Memory is short for all programs: each of them loses a little.
     let share = waited.time_ns as f64 / facts.duration_ns().max(1) as f64;
     let finding = weighed(facts, device, &waited, is_thrashing, sentence);
@@ -114,7 +139,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
             format!("iowhy -d {}", device.device),
         )
         .shown("swap throughput", bytes as f64 / facts.seconds(), "bytes/s", "iowhy cache")
-        .fix(spare.map_or(fix(&device.device), |_| BROUGHT_BACK))
+        .fix(fix)
         .check("`vmstat 1`: if si and so are zero, nothing swaps")
         .into())
 }
@@ -150,15 +175,37 @@ mod tests {
     use iowhy_analysis::script::ScriptSummary;
     use iowhy_model::script::{MS, Script};
     use iowhy_model::{Metric, Origin, WaitClass};
+    use std::collections::BTreeMap;
 
     fn found(device: &str, class: WaitClass) -> Option<Finding> {
+        found_with(device, class, BTreeMap::new())
+    }
+
+    fn found_with(
+        device: &str,
+        class: WaitClass,
+        settings: BTreeMap<String, String>,
+    ) -> Option<Finding> {
         let mut script = Script::new(10);
+        script.environment.settings_start = settings.into();
         for index in 0..500 {
             let read = script.read(device, 4096).by(7, "java").at((index * 20 * MS) as i64);
             read.origin(Origin::Swap).sector(index * 7919 * 8).direct(500, 500, MS).add();
         }
         script.wait((7, "java"), class, 5000 * MS, 4000 * MS, 0);
         diagnose(&script.summary()).findings.into_iter().find(|finding| finding.cause == "swap-io")
+    }
+
+    #[test]
+    fn pages_that_come_one_by_one_are_read_together() {
+        for (device, cluster, is_told) in
+            [("sda", "0", true), ("sda", "3", false), ("zram0", "0", false)]
+        {
+            let cluster = ("vm/page-cluster".to_owned(), cluster.to_owned());
+            let found = found_with(device, WaitClass::Swap, [cluster].into()).unwrap();
+            assert_eq!(found.fix.contains("vm.page-cluster=3"), is_told, "{device} {found:?}");
+            assert_eq!(found.sentence.contains("each page is read by itself"), is_told);
+        }
     }
 
     #[test]
