@@ -126,6 +126,8 @@ mod tests {
             for (index, part) in script.batch.parts.iter_mut().enumerate() {
                 part.inode = Some((index / of_one) as u64);
             }
+            script.wait((7, "mariadbd"), WaitClass::Device, 4000 * MS, 4000 * MS, 0);
+            script.waited_on("sda", "/var/lib/mysql/t.ibd", 17);
             among(&script)
         };
         assert!(segments(480).is_some(), "one file");
