@@ -483,8 +483,8 @@ struct wire_task {
 	unsigned int tid;
 	unsigned int parent;
 	unsigned int user;
-	unsigned short io_priority; /* by ioprio_set(2); 0 if never set */
-	unsigned short policy;	    /* SCHED_IDLE ... */
+	unsigned short io_priority;  /* by ioprio_set(2); 0 if never set */
+	unsigned short policy;	     /* SCHED_IDLE ... */
 	unsigned long long start_ns; /* of the process, boot-time clock */
 	unsigned long long cgroup;
 	struct wire_inode executable;

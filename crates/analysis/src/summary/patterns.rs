@@ -274,8 +274,8 @@ pub struct FilePattern {
     pub bytes: u64,
     /// The largest offset at which a request ends: the least size of the file.
     pub end: u64,
-    /// The number of times that writing went on near its beginning after it had been far behind, the
-    /// most of any inode that had this path: a log that is written in a circle.
+    /// The number of times that writing went on near its beginning after it had been far behind,
+    /// the most of any inode that had this path: a log that is written in a circle.
     pub wraps: u64,
     /// Time of its requests (Q2C), nanoseconds.
     pub time_ns: u64,

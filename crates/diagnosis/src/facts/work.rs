@@ -179,7 +179,8 @@ impl Facts<'_> {
     }
 
     /// Returns what kind of its program's processes this one is, as sentences name it, and its
-    /// advice, where others wait for it and the functions that it waits in show it most of the time.
+    /// advice, where others wait for it and the functions that it waits in show it most of the
+    /// time.
     pub fn worker(&self, pid: u32) -> Option<(&'static str, &'static str)> {
         let (mut all_ns, mut shown) = (0_u64, BTreeMap::new());
         for row in self.chains() {

@@ -35,8 +35,8 @@ pub(super) const ALL: &[KnownProgram] = &[
         Sync: "Sphinx, Manticore: binlog_flush=1 syncs the log for each transaction; 2 (the \
             default) writes it each time and syncs every second: a crash of the machine then loses \
             the last second; put binlog_path on a low-latency device",
-        Reads: "Sphinx, Manticore: keep attributes and document lists in memory (access_plain_attrs \
-            and access_doclists = mlock), or provide memory for the page cache",
+        Reads: "Sphinx, Manticore: keep attributes and document lists in memory \
+            (access_plain_attrs and access_doclists = mlock), or provide memory for the page cache",
     },
     program! {
         "PostgreSQL": ["postgres", "postmaster", "pg_basebackup", "pg_dump"],
@@ -71,8 +71,8 @@ pub(super) const ALL: &[KnownProgram] = &[
             several standbys answer (`synchronous_standby_names = 'ANY 1 (a, b)'`), or set \
             synchronous_commit=remote_write on the primary: a crash of both machines then loses \
             the last transactions",
-        FirstRead: "PostgreSQL: VACUUM a table after it was loaded (or load it by COPY ... FREEZE), \
-            so that queries need not mark its rows; with checksums or wal_log_hints=on each page \
+        FirstRead: "PostgreSQL: VACUUM a table after it was loaded (or load it by COPY ... \
+            FREEZE), so that queries need not mark its rows; with checksums or wal_log_hints=on each page \
             that they mark is written to the log whole, and more shared_buffers let others write \
             it to the table",
         Spill: "PostgreSQL: raise work_mem for the sessions that sort or hash (`log_temp_files=0` \
