@@ -72,9 +72,9 @@ pub(super) const ALL: &[KnownProgram] = &[
             synchronous_commit=remote_write on the primary: a crash of both machines then loses \
             the last transactions",
         FirstRead: "PostgreSQL: VACUUM a table after it was loaded (or load it by COPY ... \
-            FREEZE), so that queries need not mark its rows; with checksums or wal_log_hints=on each page \
-            that they mark is written to the log whole, and more shared_buffers let others write \
-            it to the table",
+            FREEZE), so that queries need not mark its rows; with checksums or wal_log_hints=on \
+            each page that they mark is written to the log whole, and more shared_buffers let \
+            others write it to the table",
         Spill: "PostgreSQL: raise work_mem for the sessions that sort or hash (`log_temp_files=0` \
             names the queries), or set temp_tablespaces to another device",
         Pool: "PostgreSQL: raise effective_io_concurrency (reads ahead of bitmap scans, and from \
