@@ -38,7 +38,6 @@ const CHECK: &str = "if it can be paused, stop all of it for ten seconds (`kill 
                      `kill -CONT PID`, for each process that `ps` shows now): if the others wait \
                      as long, it is not the cause";
 
-const WAITS: &str = "iowhy waits";
 const OF_DATABASE: &str = "watch again after it has ended: if the others are as slow, it is not \
                            the cause; do not stop a database process with a signal, others may \
                            wait for its locks";
@@ -157,6 +156,7 @@ fn main(facts: &Facts<'_>, user: &MainUser<'_>) -> Finding {
     let held = held(facts, user);
     let time_ns = (user.others.time_ns as f64 * held) as u64;
     let behind_ns = behind_ns(facts, user);
+    let waited_ns = user.others.stored_ns() as f64;
     // What the device served meanwhile was seen.
     let is_seen = behind_ns as f64 >= MOST * user.others.time_ns as f64;
     let flags = words::flags(&subject);
@@ -185,7 +185,7 @@ fn main(facts: &Facts<'_>, user: &MainUser<'_>) -> Finding {
         .about(subject)
         .upper_bound()
         .sure(if is_seen { Confidence::Certain } else { Confidence::Likely })
-        .shown("time others waited for the device", user.others.stored_ns() as f64, "ns", WAITS)
+        .shown("time others waited for the device", waited_ns, "ns", "iowhy waits")
         .shown("of it behind its requests", behind_ns as f64, "ns", "iowhy blame")
         .fix(fix.map_or_else(|| FIX.to_owned(), str::to_owned))
         .check(if fix.is_some() { OF_DATABASE } else { CHECK })
