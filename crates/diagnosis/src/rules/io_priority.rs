@@ -84,7 +84,7 @@ fn queued_ns(group: &WaitGroup) -> f64 {
 
 /// Returns the I/O class of the program that waits longest of these, where it has one of its own.
 fn io_class<'a>(facts: &Facts<'a>, waited: &Waited<'a>) -> Option<&'a str> {
-    let longest = waited.groups.iter().max_by_key(|group| group.time_ns)?;
+    let longest = waited.groups.first()?;
     facts.identity(longest.pid, &longest.process)?.io_class.as_deref()
 }
 
@@ -94,7 +94,7 @@ fn weighed<'a>(
     device: &DeviceSummary,
     waited: &Waited<'a>,
 ) -> Option<(&'a str, u64)> {
-    let longest = waited.groups.iter().max_by_key(|group| group.time_ns)?;
+    let longest = waited.groups.first()?;
     let path = longest.cgroup.as_deref()?;
     let cgroup = facts.summary().environment.cgroups.iter().find(|cgroup| cgroup.path == path)?;
     Some((path, cgroup.bfq_weight((device.major, device.minor))?))
