@@ -141,11 +141,12 @@ impl Screen<'_> {
     /// Text that is indented by `indent` spaces, continuation lines by two more. Only a command may
     /// exceed the width.
     pub(crate) fn prose(&mut self, text: &str, indent: usize, paint: Paint) {
+        let text = escape(text, self.style);
         if let Some(parts) = &mut self.parts {
-            return parts.push(ScreenPart::Text(text.to_owned(), paint));
+            return parts.push(ScreenPart::Text(text.into_owned(), paint));
         }
         let columns = self.style.columns() - indent - 2;
-        for (index, line) in fold::prose(text, columns).iter().enumerate() {
+        for (index, line) in fold::prose(&text, columns).iter().enumerate() {
             let before = " ".repeat(if index == 0 { indent } else { indent + 2 });
             let painted = self.style.paint(line, paint);
             self.line(&format!("{before}{painted}"));
