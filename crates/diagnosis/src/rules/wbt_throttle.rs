@@ -5,6 +5,7 @@ use super::super::programs::{self, FileRole};
 use super::*;
 use facts::Waited;
 use facts::calls::READ;
+use iowhy_analysis::summary::Bucket;
 
 /// The least share of Q2G in the request time, if kernel workers are throttled, whose waits are not
 /// programs'. Chosen.
@@ -17,6 +18,13 @@ const READERS: f64 = 0.1;
 /// The least mean depth of a device at which the throttle is not what holds its writes back: where
 /// it is, it admits a few at a time. Chosen.
 const FULL: f64 = 8.0;
+/// The greatest share of reads below the target of a device that can never meet it: the kernel
+/// goes by the shortest of the few reads in each window of 100 ms. Chosen.
+const BELOW: f64 = 0.01;
+/// The least number of reads to know that from. Chosen.
+const READS: u64 = 100;
+/// A target that a device can meet, as a multiple of what nine of ten of its reads take. Chosen.
+const ROOM: f64 = 2.0;
 /// The kernel's own targets for reads: blk-wbt.c, wbt_default_latency_nsec().
 const OF_DISKS_US: u32 = 75_000;
 const OF_FLASH_US: u32 = 2_000;
@@ -53,7 +61,9 @@ fn judge(facts: &Facts<'_>) -> Judged {
 
 /// Limits the severity to `Info` if the kernel's default target works as intended.
 fn unless_meant(facts: &Facts<'_>, waited: &Waited<'_>, finding: Finding) -> Finding {
-    let is_meant = is_default(facts, &finding.subject) && is_meant(facts, waited, &finding.subject);
+    let is_meant = is_default(facts, &finding.subject)
+        && !is_out_of_reach(facts, &finding.subject)
+        && is_meant(facts, waited, &finding.subject);
     // As little as its own limits allow.
     finding.at_most(if is_meant { Severity::Info } else { Severity::Critical })
 }
@@ -69,6 +79,26 @@ fn is_default(facts: &Facts<'_>, subject: &Subject) -> bool {
     let number = |name| device.and_then(|device| facts.number(device, name));
     let own = if number("queue/rotational") == Some(0.0) { OF_FLASH_US } else { OF_DISKS_US };
     number("queue/wbt_lat_usec") == Some(f64::from(own))
+}
+
+/// The target, nanoseconds, if it is on.
+fn target_ns(facts: &Facts<'_>, device: &DeviceSummary) -> Option<f64> {
+    let target = facts.number(device, "queue/wbt_lat_usec").filter(|target| *target > 0.0)?;
+    Some(target * 1e3)
+}
+
+/// Whether next to no read of the device is as short as the target: then the kernel admits one
+/// write at a time for as long as anybody reads, and no read becomes shorter by it.
+fn is_out_of_reach(facts: &Facts<'_>, subject: &Subject) -> bool {
+    let Some(device) = facts.device_of(subject) else { return false };
+    let Some(target) = target_ns(facts, device) else { return false };
+    let buckets = &facts::of(device, Direction::Read).d2c_histogram;
+    let sum = |is_short: &dyn Fn(&Bucket) -> bool| -> u64 {
+        let chosen = buckets.iter().filter(|bucket| is_short(bucket));
+        chosen.map(|bucket| bucket.requests).fold(0, u64::saturating_add)
+    };
+    let (all, short) = (sum(&|_| true), sum(&|bucket| (bucket.from_ns as f64) < target));
+    all >= READS && short as f64 <= BELOW * all as f64
 }
 
 /// Whether it works as intended: it throttles writers in favour of other readers of the device, or
@@ -149,11 +179,16 @@ fn verdict(name: &str, is_full: bool, message: &str) -> (String, Confidence, Sev
 
 fn finding(facts: &Facts<'_>, waited: &Waited<'_>, subject: Subject, finding: Finding) -> Finding {
     let device = facts.device_of(&subject);
-    let number = device.and_then(|device| facts.number(device, "queue/wbt_lat_usec"));
-    let target = number.filter(|number| *number > 0.0);
-    let message = target.map_or_else(String::new, |target| {
-        format!(": its target for read latency is {}", words::time(target * 1e3))
+    let target = device.and_then(|device| target_ns(facts, device));
+    let reads = device.and_then(|device| facts::stage(device, Direction::Read, Interval::D2c));
+    let reads = reads.filter(|_| is_out_of_reach(facts, &subject));
+    let mut message = target.map_or_else(String::new, |target| {
+        format!(": its target for read latency is {}", words::time(target))
     });
+    if let Some(reads) = reads {
+        let usual = words::time(reads.p50_ns as f64);
+        message.push_str(&format!(", which the device cannot meet (a read: {usual})"));
+    }
     let name = subject.device.clone().unwrap_or_else(|| "DEVICE".to_owned());
     let flash = device.and_then(|device| facts.setting(device, "queue/rotational")) == Some("0");
     let default = if flash { OF_FLASH_US } else { OF_DISKS_US };
@@ -174,7 +209,7 @@ fn finding(facts: &Facts<'_>, waited: &Waited<'_>, subject: Subject, finding: Fi
         );
     let show = format!("cat /sys/block/{name}/queue/wbt_lat_usec");
     let finding = match target {
-        Some(target) => finding.shown("read latency target", target * 1e3, "ns", show),
+        Some(target) => finding.shown("read latency target", target, "ns", show),
         None => finding,
     };
     if is_full {
@@ -189,12 +224,15 @@ fn finding(facts: &Facts<'_>, waited: &Waited<'_>, subject: Subject, finding: Fi
                  the writers back"
             ));
     }
+    let needed_us = reads.map_or(0.0, |reads| ROOM * reads.p90_ns as f64 / 1e3);
+    // In whole milliseconds.
+    let better_us = f64::from(4 * default).max((needed_us / 1e3).ceil() * 1e3);
     finding
         .fix(format!(
             "set a target that the device can meet, in microseconds (the kernel's own is \
-             {default} for such a device): `echo {} > /sys/block/{name}/queue/wbt_lat_usec`; 0 \
-             turns it off, and reads may then wait behind writes",
-            4 * default,
+             {default} for such a device): `echo {better_us} > \
+             /sys/block/{name}/queue/wbt_lat_usec`; 0 turns it off, and reads may then wait behind \
+             writes",
         ))
         .check(format!(
             "with 0 the writes are as fast as the device; if not, something else throttles them{}",
@@ -275,6 +313,40 @@ mod tests {
         assert!(beside("dd", "/out", "300", 60) > Severity::Info, "a configured target");
         assert_eq!(beside("postgres", "/db/base/1/2", "2000", 0), Severity::Info, "a checkpoint");
         assert!(beside("postgres", "/db/pg_wal/1", "2000", 0) > Severity::Info, "commits");
+    }
+
+    #[test]
+    fn a_target_that_no_read_meets_protects_nobody() {
+        let found = |read_ms: u64| {
+            let mut script = Script::new(10);
+            let settings = [("queue/wbt_lat_usec", "2000"), ("queue/rotational", "0")];
+            script.environment.devices.push(Device {
+                name: "sda".to_owned(),
+                settings_start: settings.map(|(name, value)| (name.into(), value.into())).into(),
+                ..Device::default()
+            });
+            for index in 0..1_200_u64 {
+                let (time, at) = (read_ms * MS, (index * 8 * MS) as i64);
+                script
+                    .read("sda", 4096)
+                    .by(8, "api")
+                    .at(at)
+                    .sector(index * 8)
+                    .direct(5, 5, time)
+                    .add();
+                script.wait((8, "api"), WaitClass::Device, time, 0, 0);
+                script.waited_on("sda", "/cold", 17);
+            }
+            script.wait((7, "ingest"), WaitClass::Wbt, 9000 * MS, 0, 0);
+            script.waited_on("sda", "/store", 18);
+            let findings = diagnose(&script.summary()).findings;
+            findings.into_iter().find(|finding| finding.cause == "wbt-throttle").unwrap()
+        };
+        let never = found(5);
+        assert_eq!(never.severity, Severity::Critical);
+        assert!(never.sentence.contains("cannot meet (a read: 5.00 ms)"), "{}", never.sentence);
+        assert!(never.fix.contains("echo 10000 >"), "{}", never.fix);
+        assert_eq!(found(1).severity, Severity::Info);
     }
 
     #[test]
