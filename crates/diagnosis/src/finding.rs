@@ -555,8 +555,8 @@ impl Finding {
             self.sentence.push_str(&format!("; it works for {who}, which dumps the database"));
             self.fix = format!("{advice}; else {}", self.fix);
         }
-        if let Some((is, advice)) = pid.and_then(|pid| facts.worker(pid)) {
-            let who = words::process(&process, pid, None);
+        if let Some((worker, is, advice)) = facts.worker(&process, pid) {
+            let who = words::process(&process, Some(worker), None);
             self.sentence.push_str(&format!("; {who} is {is}"));
             self.fix = format!("{advice}; else {}", self.fix);
         }

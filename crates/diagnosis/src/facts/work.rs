@@ -178,21 +178,30 @@ impl Facts<'_> {
         (own_ns as f64 >= NEARLY_ALL * waited.time_ns as f64).then_some(pid)
     }
 
-    /// Returns what kind of its program's processes this one is, as sentences name it, and its
-    /// advice, where others wait for it and the functions that it waits in show it most of the
-    /// time.
-    pub fn worker(&self, pid: u32) -> Option<(&'static str, &'static str)> {
+    /// Returns the number of a process for which others wait (of that name, if its number is not
+    /// known), what kind of its program's processes it is, as sentences name it, and its advice,
+    /// where the functions that it waits in show it most of the time.
+    pub fn worker(
+        &self,
+        process: &str,
+        pid: Option<u32>,
+    ) -> Option<(u32, &'static str, &'static str)> {
         let (mut all_ns, mut shown) = (0_u64, BTreeMap::new());
         for row in self.chains() {
-            let Some(step) = row.steps.last().filter(|step| step.pid == pid) else { continue };
+            let Some(step) = row.steps.last() else { continue };
+            if pid.map_or(step.process != process, |pid| step.pid != pid) {
+                continue;
+            }
             all_ns = all_ns.saturating_add(row.time_ns);
             if let Some(worker) = programs::worker_of(&step.process, &step.user_stack) {
-                let its: &mut u64 = shown.entry(worker).or_default();
-                *its = its.saturating_add(row.time_ns);
+                let (its_ns, longest): &mut (u64, (u64, u32)) = shown.entry(worker).or_default();
+                *its_ns = its_ns.saturating_add(row.time_ns);
+                *longest = (*longest).max((row.time_ns, step.pid));
             }
         }
-        let (worker, time_ns) = shown.into_iter().max_by_key(|(_, time_ns)| *time_ns)?;
-        (time_ns.saturating_mul(2) >= all_ns).then_some(worker)
+        let ((is, advice), (time_ns, (_, pid))) =
+            shown.into_iter().max_by_key(|(_, (time_ns, _))| *time_ns)?;
+        (time_ns.saturating_mul(2) >= all_ns).then_some((pid, is, advice))
     }
 
     /// Returns the other program that waits longest for a process which waits for storage, as
