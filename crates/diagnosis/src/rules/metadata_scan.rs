@@ -49,6 +49,9 @@ const LOOKUP: &[&str] = &[
 
 /// The least mean number of them in flight. Chosen: one at a time, most of the time.
 const ALWAYS: f64 = 0.5;
+/// The least number of waits for each directory that was opened, if these are larger than others.
+/// Chosen: blocks of 64 KiB, or names by the thousand.
+const BLOCKS: u64 = 16;
 
 rule!(
     "metadata-scan",
@@ -179,7 +182,7 @@ fn finding(
         false => "scans names and inodes",
     };
     let listed = listed(facts, &subject);
-    let what = listed.as_deref().unwrap_or(what);
+    let what = listed.as_ref().map_or(what, |listed| &listed.what);
     let sentence = format!("{} {what} on {name}{busy}{through}", words::who(&subject));
     let of_reads = time_ns as f64 / all.max(1) as f64;
     let whole = facts::device_time_ns(device);
@@ -193,7 +196,9 @@ fn finding(
     };
     let incomplete = !paths.is_empty() && user.is_none_or(|row| !row.subject.user_complete);
     let hint = if incomplete { own_functions(&subject) } else { "" };
+    let victims = facts.victims(name, |process| subject.process.as_deref() == Some(process));
     Finding::of_device(facts, time_ns, whole, sentence)
+        .beside(facts, &victims)
         .claiming(claims(facts, name, time_ns as f64 / whole.max(1) as f64))
         .at_most(if is_at_leisure(facts, device, &subject) {
             Severity::Info
@@ -215,33 +220,52 @@ fn finding(
             "%",
             format!("iowhy stacks{flags} --flags M"),
         )
-        .fix(format!("{}{hint}", fix(facts, name, subject.process.as_deref(), listed.is_some())))
+        .fix(format!(
+            "{}{hint}",
+            fix(facts, name, subject.process.as_deref(), listed.is_some_and(|it| it.are_large))
+        ))
         .check(format!(
             "`iowhy -d {name} --flags M` while it is stopped: the reads stop; if not, another \
              process does the lookups"
         ))
 }
 
-/// Returns `reads the blocks of directories (/spool/*)` if a program lists directories most of the
-/// time, rather than look up what is in them.
-fn listed(facts: &Facts<'_>, subject: &Subject) -> Option<String> {
+/// Returns how often the processes of a name opened a file or a directory, as far as that was
+/// counted.
+fn opens_of(facts: &Facts<'_>, process: &str) -> u64 {
+    let rows = facts.summary().activity.iter().flat_map(|report| &report.rows);
+    let own = rows.filter(|row| row.process.as_deref() == Some(process));
+    own.map(|row| row.counts.opens).fold(0, u64::saturating_add)
+}
+
+/// What a program lists that waits in calls which list directories most of the time.
+struct Listed {
+    /// `reads the blocks of directories (/spool/*)`, `walks directories (/srv/*/*)`.
+    what: String,
+    /// Whether it reads many blocks of each.
+    are_large: bool,
+}
+
+fn listed(facts: &Facts<'_>, subject: &Subject) -> Option<Listed> {
     let process = subject.process.as_ref()?;
     let own = facts.waits(|group| group.device == subject.device && group.process == *process);
     let is_listing = |group: &&&WaitGroup| facts.is_call(group.syscall, LIST);
     let listing = own.groups.iter().filter(is_listing);
     let listing = facts::Waited::from_groups(listing.copied().collect());
+    if listing.time_ns as f64 <= MOST * own.time_ns as f64 {
+        return None;
+    }
     let names: Vec<&str> =
         listing.groups.iter().filter_map(|group| group.file.as_deref()).collect();
     let place = words::pattern(&names).map_or_else(String::new, |place| format!(" ({place})"));
-    let is_most = listing.time_ns as f64 > MOST * own.time_ns as f64;
-    is_most.then(|| format!("reads the blocks of directories{place}"))
+    let are_large = listing.waits >= BLOCKS.saturating_mul(opens_of(facts, process));
+    let what = if are_large { "reads the blocks of directories" } else { "walks directories" };
+    Some(Listed { what: format!("{what}{place}"), are_large })
 }
 
-/// Returns what to do about a scan; the directories of ext4 that are slow to list never become
-/// smaller.
-fn fix(facts: &Facts<'_>, device: &str, process: Option<&str>, lists: bool) -> String {
+fn fix(facts: &Facts<'_>, device: &str, process: Option<&str>, are_large: bool) -> String {
     let large = match facts.file_system(device).is_some_and(|kind| kind.starts_with("ext")) {
-        true if lists => {
+        true if are_large => {
             "see whether `ls -ld` shows far more bytes for them than their names need: a directory \
              that once held many files keeps its blocks. Move its files to a new one, or run \
              `e2fsck -fD` while it is not mounted; else "
@@ -261,6 +285,7 @@ fn fix(facts: &Facts<'_>, device: &str, process: Option<&str>, lists: bool) -> S
 mod tests {
     use crate::{Confidence, Finding, Severity, diagnose};
     use iowhy_analysis::script::ScriptSummary;
+    use iowhy_model::file::Counts;
     use iowhy_model::script::{MS, Script, US};
     use iowhy_model::{Origin, WaitClass};
 
@@ -329,7 +354,7 @@ mod tests {
 
     #[test]
     fn directories_that_are_listed_may_be_larger_than_their_names_need() {
-        let found = |call: u32, kind: &str| {
+        let found = |call: u32, kind: &str, opens: u64| {
             let mut script = Script::new(10);
             script.device("sda", &[]);
             script.mount("/spool", kind, "/dev/sda");
@@ -338,15 +363,26 @@ mod tests {
                 let read = read.origin(Origin::Metadata).sector(index * 7919 * 8);
                 read.direct(500, 500, 6190 * US).stacks(&["iterate_dir"], &[], 1).add();
             }
-            script.wait((7, "ls"), WaitClass::Device, 8000 * MS, 8000 * MS, 0);
-            script.waited_on("sda", "/spool/in", call);
+            for _ in 0..16 {
+                script.wait((7, "ls"), WaitClass::Device, 500 * MS, 500 * MS, 0);
+                script.waited_on("sda", "/spool/in", call);
+            }
+            let counts = Counts { opens, ..Counts::default() };
+            script.did((7, "ls"), "/spool/in", counts);
+            script.wait((8, "smtpd"), WaitClass::Device, 4000 * MS, 4000 * MS, 0);
+            script.waited_on("sda", "/spool/mail", 0);
             let findings = diagnose(&script.summary()).findings;
             findings.into_iter().find(|finding| finding.cause == "metadata-scan").unwrap()
         };
-        let (listing, other) = (found(217, "ext4"), found(262, "ext4"));
+        let (listing, other) = (found(217, "ext4", 1), found(262, "ext4", 1));
         let said = "ls (7) reads the blocks of directories (/spool/in) on sda";
         assert!(listing.sentence.starts_with(said), "{}", listing.sentence);
         assert!(listing.fix.contains("e2fsck -fD") && !other.fix.contains("e2fsck"), "{other:?}");
-        assert!(!found(217, "xfs").fix.contains("e2fsck"), "directories of XFS become smaller");
+        assert!(!found(217, "xfs", 1).fix.contains("e2fsck"), "directories of XFS become smaller");
+        let walk = found(217, "ext4", 16);
+        assert!(walk.sentence.starts_with("ls (7) walks directories (/spool/in)"), "{walk:?}");
+        assert!(!walk.fix.contains("e2fsck"), "{}", walk.fix);
+        let beside = "smtpd (8) waits for the same device, 4.00 s each";
+        assert!(walk.sentence.ends_with(beside), "{}", walk.sentence);
     }
 }
