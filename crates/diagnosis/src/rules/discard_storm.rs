@@ -63,7 +63,10 @@ fn judge(facts: &Facts<'_>) -> Judged {
             && group.device.as_ref() == Some(name)
             && OF_COMMITS.contains(&group.class)
     });
+    let sender = top.map(|row| row.subject.process.as_str());
+    let victims = facts.victims(name, |process| sender == Some(process));
     Ok(Finding::of_device(facts, time(device), whole_ns, sentence)
+        .beside(facts, &victims)
         .claiming(requests.and(&Claims::of_waits(&commits)))
         .about(facts::subject_of(name, top))
         .sure(Confidence::Certain)
