@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 mod behind;
 pub mod beside;
-mod by_program;
+pub mod by_program;
 pub mod calls;
 mod gain;
 pub mod health;

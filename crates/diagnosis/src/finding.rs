@@ -370,11 +370,11 @@ impl Finding {
     /// not the one at work: a tenth of the watch, as for a warning.
     #[must_use]
     pub(super) fn beside(mut self, facts: &Facts<'_>, victims: &Waited<'_>) -> Finding {
-        let first = victims.by_program().into_iter().next();
+        let first = facts.by_program(victims).into_iter().next();
         let least_ns = WARNING_SHARE * facts.duration_ns() as f64;
         if let Some(first) = first.filter(|it| it.waited.time_ns as f64 >= least_ns) {
             let mean = words::time(first.waited.mean_ns());
-            let (who, wait) = (&first.who, first.wait());
+            let (who, wait) = first.named();
             let said = format!("; {who} {wait} for the same device, {mean} each");
             self.sentence.push_str(&said);
         }

@@ -3,9 +3,10 @@
 //! What does not belong here: which waits those are (see [`super::group`]).
 
 use super::bound::{self, bound};
-use super::group::{GroupedWaits, WaitingProgram};
+use super::group::GroupedWaits;
 use super::kind::BottleneckKind;
 use crate::convoy;
+use crate::facts::by_program::WaitingProgram;
 use crate::facts::shape::two_modes;
 use crate::facts::thresholds::MOST;
 use crate::facts::{self, Facts, PAGE, Waited};
@@ -15,7 +16,6 @@ use crate::subject::Subject;
 use crate::words;
 use iowhy_analysis::summary::{DeviceSummary, Direction};
 use iowhy_model::WaitClass;
-use iowhy_model::figures::plural;
 
 /// The least share of a group's time to name a second program, too. Chosen.
 const SECOND: f64 = 0.2;
@@ -72,7 +72,7 @@ fn most(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> Severity {
 
 fn subject(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> Subject {
     let top = group.programs.first();
-    let pid = top.filter(|top| top.pids.len() == 1).and_then(|top| top.pids.first().copied());
+    let pid = top.and_then(WaitingProgram::pid);
     Subject {
         device: group.device.map(|device| device.device.clone()),
         process: top.map(|top| top.process.to_owned()),
@@ -131,12 +131,12 @@ fn sentence(
         .programs
         .get(1)
         .filter(|program| program.waited.time_ns as f64 >= SECOND * group.waited.time_ns as f64);
-    let second = second.map(named).map(|(who, verb)| match verb {
+    let second = second.map(WaitingProgram::named).map(|(who, verb)| match verb {
         "waits" => format!("; so does {who}"),
         _ => format!("; so do {who}"),
     });
     let second = second.unwrap_or_default();
-    let (who, verb) = named(top);
+    let (who, verb) = top.named();
     let on = words::on(subject);
     let saturated = match group.device {
         Some(device) if !on.is_empty() && bound::is_saturated(device) => ", which is saturated:",
@@ -173,18 +173,6 @@ fn calls(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> (u64, f64) {
     // A single long wait is what this finding may be about.
     let usual = own.filter(|program| program.usual_ns() == program.waited.time_ns);
     usual.map_or(all(&top.waited), |program| (program.count(), program.mean_ns()))
-}
-
-/// Returns the waiting program, and the verb that agrees with it.
-fn named(program: &WaitingProgram<'_>) -> (String, &'static str) {
-    let pids = program.pids.len() as u64;
-    let pid = program.pids.first().copied().filter(|pid| *pid > 0);
-    let who = words::process(program.process, pid.filter(|_| pids == 1), program.container);
-    match (pids, program.threads) {
-        (1, threads) if threads > 1 => (format!("{} of {who}", plural(threads, "thread")), "wait"),
-        (1, _) => (who, "waits"),
-        (pids, _) => (format!("{} of {who}", plural(pids, "process")), "wait"),
-    }
 }
 
 /// Adds the two latency modes of the requests that the group waits for, if there are two.

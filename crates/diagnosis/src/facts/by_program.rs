@@ -1,70 +1,140 @@
-//! Waits divided among programs: many processes of one name are one, unless anything may run under
-//! that name.
+//! Waits divided among programs: processes of one name in one container are one program, such as a
+//! database's backends. Those of an interpreter are several if they wait for files in different
+//! folders.
 //!
 //! What does not belong here: who made whom wait (see [`super::behind`]).
 
-use super::Waited;
-use crate::subject::Subject;
+use super::thresholds::WARNING_SHARE;
+use super::{Facts, Waited};
 use crate::{programs, words};
 use iowhy_analysis::summary::patterns::WaitGroup;
-use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use iowhy_model::compact_sort::CompactSort;
+use iowhy_model::figures::plural;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The waits of one program.
-pub struct ProgramWaits<'a> {
+#[derive(Clone, Debug)]
+pub struct WaitingProgram<'a> {
+    /// The name of its processes.
+    pub process: &'a str,
+    /// Its container or systemd unit.
+    pub container: Option<&'a str>,
+    /// The PIDs of its processes.
+    pub pids: BTreeSet<u32>,
+    /// Their threads that waited.
+    pub threads: u64,
     /// Its waits.
     pub waited: Waited<'a>,
-    /// The program; a process only if it has a single one.
-    pub subject: Subject,
-    /// `md5sum (7)`, `12 processes of md5sum`.
-    pub who: String,
 }
 
-impl ProgramWaits<'_> {
-    /// Returns the verb of its sentence.
-    pub fn wait(&self) -> &'static str {
-        if self.subject.pid.is_some() { "waits" } else { "wait" }
-    }
-}
-
-impl<'a> Waited<'a> {
+impl<'a> Facts<'a> {
     /// Returns the waits of each program, the one that waits longest first.
-    pub fn by_program(&self) -> Vec<ProgramWaits<'a>> {
-        let mut of: Vec<Vec<&'a WaitGroup>> = Vec::new();
-        let named = |group: &'a WaitGroup| (Some(group.pid), group.process.as_str());
-        for group in &self.groups {
-            let is_of = |own: &&mut Vec<&'a WaitGroup>| {
-                own.first().is_some_and(|first| programs::are_of_one(named(first), named(group)))
-            };
-            match of.iter_mut().find(is_of) {
-                Some(own) => own.push(group),
-                None => of.push(vec![group]),
-            }
+    pub fn by_program(&self, waited: &Waited<'a>) -> Vec<WaitingProgram<'a>> {
+        let folders = folders_of_scripts(self, waited);
+        let mut by_name: BTreeMap<_, Vec<&'a WaitGroup>> = BTreeMap::new();
+        for group in &waited.groups {
+            let folder = folders.get(&group.pid).copied();
+            let key = (group.process.as_str(), group.container.as_deref(), folder);
+            by_name.entry(key).or_default().push(group);
         }
-        let mut found: Vec<ProgramWaits<'a>> = of.into_iter().map(ProgramWaits::new).collect();
-        found.sort_by_key(|program| Reverse(program.waited.time_ns));
-        found
+        let mut programs: Vec<WaitingProgram<'a>> = by_name
+            .into_iter()
+            .map(|((process, container, _), groups)| WaitingProgram {
+                process,
+                container,
+                pids: groups.iter().map(|group| group.pid).collect(),
+                threads: threads(&groups),
+                waited: Waited::from_groups(groups),
+            })
+            .collect();
+        programs.compact_sort_by_key(|program| std::cmp::Reverse(program.waited.time_ns));
+        programs
     }
 }
 
-impl<'a> ProgramWaits<'a> {
-    fn new(groups: Vec<&'a WaitGroup>) -> ProgramWaits<'a> {
-        let pids: BTreeSet<u32> = groups.iter().map(|group| group.pid).collect();
-        let waited = Waited::from_groups(groups);
-        let mut subject = waited.subject();
-        let who = match pids.len() {
-            0 | 1 => words::who(&subject),
-            several => {
-                subject.pid = None;
-                format!("{several} processes of {}", subject.process.as_deref().unwrap_or(""))
+impl WaitingProgram<'_> {
+    /// Returns the program in sentences (`md5sum (7)`, `3 threads of mysqld (7)`, `12 processes of
+    /// md5sum`), and the verb that agrees with it.
+    pub fn named(&self) -> (String, &'static str) {
+        let pids = self.pids.len() as u64;
+        let pid = self.pid().filter(|pid| *pid > 0);
+        let who = words::process(self.process, pid, self.container);
+        match (pids, self.threads) {
+            (1, threads) if threads > 1 => {
+                (format!("{} of {who}", plural(threads, "thread")), "wait")
             }
-        };
-        ProgramWaits { waited, subject, who }
+            (1, _) => (who, "waits"),
+            (pids, _) => (format!("{} of {who}", plural(pids, "process")), "wait"),
+        }
     }
+
+    /// Returns the number of its process, if it is a single one.
+    pub fn pid(&self) -> Option<u32> {
+        self.pids.first().copied().filter(|_| self.pids.len() == 1)
+    }
+
+    /// Returns the file, or the pattern of files, with most of its time.
+    pub fn file(&self) -> Option<String> {
+        let mut files: BTreeMap<&str, u64> = BTreeMap::new();
+        for group in &self.waited.groups {
+            let Some(file) = group.file.as_deref() else { continue };
+            *files.entry(file).or_default() += group.time_ns;
+        }
+        let half = self.waited.time_ns / 2;
+        if let Some((file, _)) = files.iter().find(|(_, time)| **time > half) {
+            return Some((*file).to_owned());
+        }
+        let mut folders: BTreeMap<&str, (u64, Vec<&str>)> = BTreeMap::new();
+        for (file, time) in &files {
+            let sums = folders.entry(words::folder(file).unwrap_or_default()).or_default();
+            sums.0 += time;
+            sums.1.push(file);
+        }
+        let (_, (_, names)) = folders.iter().find(|(_, (time, _))| *time > half)?;
+        words::pattern(names)
+    }
+
+    /// Returns the call with most of its time.
+    pub fn call(&self, facts: &Facts<'_>) -> Option<&'static str> {
+        let mut calls: BTreeMap<Option<u32>, u64> = BTreeMap::new();
+        for group in &self.waited.groups {
+            *calls.entry(group.syscall).or_default() += group.time_ns;
+        }
+        let (call, _) = calls.into_iter().max_by_key(|(_, time)| *time)?;
+        facts.call_name(call)
+    }
+}
+
+/// Returns the folder that each process of an interpreter waits for longest, of those that wait for
+/// a tenth of the watch: of short ones a script may start many.
+fn folders_of_scripts<'a>(facts: &Facts<'_>, waited: &Waited<'a>) -> BTreeMap<u32, &'a str> {
+    let mut times: BTreeMap<u32, BTreeMap<&'a str, u64>> = BTreeMap::new();
+    let scripts = waited.groups.iter().filter(|group| programs::is_interpreter(&group.process));
+    for group in scripts {
+        let folder = group.file.as_deref().and_then(words::folder).unwrap_or_default();
+        let time_ns = times.entry(group.pid).or_default().entry(folder).or_default();
+        *time_ns = time_ns.saturating_add(group.time_ns);
+    }
+    let least_ns = (WARNING_SHARE * facts.duration_ns() as f64) as u64;
+    times.retain(|_, folders| folders.values().copied().fold(0, u64::saturating_add) >= least_ns);
+    let most = |folders: BTreeMap<&'a str, u64>| folders.into_iter().max_by_key(|folder| folder.1);
+    times.into_iter().filter_map(|(pid, folders)| Some((pid, most(folders)?.0))).collect()
+}
+
+/// Returns the number of threads of all processes: for each process the largest number of its
+/// groups.
+fn threads(groups: &[&WaitGroup]) -> u64 {
+    let mut most: BTreeMap<u32, u64> = BTreeMap::new();
+    for group in groups {
+        let known = most.entry(group.pid).or_default();
+        *known = (*known).max(group.threads);
+    }
+    most.values().sum()
 }
 
 #[cfg(test)]
 mod tests {
+    use super::WaitingProgram;
     use crate::facts::Facts;
     use iowhy_analysis::script::ScriptSummary;
     use iowhy_model::WaitClass;
@@ -77,18 +147,18 @@ mod tests {
             script.wait((pid, "md5sum"), WaitClass::Device, 200 * MS, 200 * MS, 0);
         }
         script.wait((7, "web"), WaitClass::Device, 900 * MS, 900 * MS, 0);
-        for pid in [8, 9] {
-            script.wait((pid, "python3"), WaitClass::Device, 100 * MS, 100 * MS, 0);
+        // Two scripts are two programs.
+        for (pid, folder) in [(8, "/a"), (9, "/b")] {
+            script.wait((pid, "python3"), WaitClass::Device, 1000 * MS, 1000 * MS, 0);
+            script.waited_on("sda", &format!("{folder}/file"), 0);
         }
         let summary = script.summary();
         let facts = Facts::new(&summary);
-        let of: Vec<_> = facts.waits(|_| true).by_program();
-        let said: Vec<(&str, &str, u64)> =
-            of.iter().map(|it| (it.who.as_str(), it.wait(), it.waited.time_ns / MS)).collect();
-        assert_eq!(said[0], ("30 processes of md5sum", "wait", 6000));
-        assert_eq!(said[1], ("web (7)", "waits", 900));
-        // Two scripts are two programs.
-        assert_eq!(said.len(), 4, "{said:?}");
-        assert!(of[0].subject.pid.is_none() && of[1].subject.pid == Some(7));
+        let waited = facts.waits(|_| true);
+        let said: Vec<_> = facts.by_program(&waited).iter().map(WaitingProgram::named).collect();
+        let of = |who: &str, wait| (who.to_owned(), wait);
+        assert_eq!(said[0], of("30 processes of md5sum", "wait"));
+        assert!(said.contains(&of("web (7)", "waits")), "{said:?}");
+        assert!(said.contains(&of("python3 (8)", "waits")) && said.len() == 4, "{said:?}");
     }
 }

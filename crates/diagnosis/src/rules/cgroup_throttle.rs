@@ -230,9 +230,11 @@ fn share_of(facts: &Facts<'_>, io: &IoLimit, usage: &iowhy_analysis::summary::Us
 
 fn of_bound(facts: &Facts<'_>, bound: &BoundCgroup<'_>) -> Option<Finding> {
     let name = &bound.device.device;
-    let programs = bound.waited.by_program();
+    let programs = facts.by_program(&bound.waited);
     let (first, others) = programs.split_first()?;
-    let subject = Subject { device: Some(name.clone()), ..first.subject.clone() };
+    let subject = first.waited.subject();
+    let subject = Subject { device: Some(name.clone()), pid: first.pid(), ..subject };
+    let (who, wait) = first.named();
     let call = first.waited.groups.first().and_then(|group| facts.call_name(group.syscall));
     let why = match bound.is_held {
         true => "requests of the device are much faster".to_owned(),
@@ -244,16 +246,15 @@ fn of_bound(facts: &Facts<'_>, bound: &BoundCgroup<'_>) -> Option<Finding> {
     let least_ns = WARNING_SHARE * facts.duration_ns() as f64;
     let beside = others.iter().find(|other| other.waited.time_ns as f64 >= least_ns);
     let beside = beside.map(|other| {
+        let (who, wait) = other.named();
         let time = words::time(other.waited.time_ns as f64);
-        format!("; {} in the same cgroup {} {time}", other.who, other.wait())
+        format!("; {who} in the same cgroup {wait} {time}")
     });
     let sentence = format!(
-        "the I/O limit of cgroup {} ({}) on {name} throttles {}, which {} {} in {}, {} each, and \
+        "the I/O limit of cgroup {} ({}) on {name} throttles {who}, which {wait} {} in {}, {} each, and \
          {why}{}",
         bound.known.path,
         bound.known.limit,
-        first.who,
-        first.wait(),
         words::time(first.waited.time_ns as f64),
         call.unwrap_or("I/O"),
         words::time(first.waited.mean_ns()),
