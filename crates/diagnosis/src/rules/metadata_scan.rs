@@ -187,7 +187,6 @@ fn finding(
     let of_reads = time_ns as f64 / all.max(1) as f64;
     let whole = facts::device_time_ns(device);
     let lookups: f64 = paths.iter().map(|row| row.usage.time_share).sum();
-    let flags = words::flags(&subject);
     // Extent and checksum trees and bitmaps are read without a lookup.
     let sure = match paths.is_empty() {
         false => Confidence::Certain,
@@ -218,7 +217,7 @@ fn finding(
             "share of request time in name and inode lookups",
             lookups * 100.0,
             "%",
-            format!("iowhy stacks{flags} --flags M"),
+            format!("iowhy stacks{} --flags M", words::flags(&subject)),
         )
         .fix(format!(
             "{}{hint}",
