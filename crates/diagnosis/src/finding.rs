@@ -362,23 +362,8 @@ impl Finding {
         }
         let time_ns = (victims.time_ns as f64 * work.share) as u64;
         let claims = Claims::of_waits(victims).scaled(work.share);
-        let finding = Finding::of_blocked(facts, time_ns, sentence).claiming(claims).upper_bound();
-        finding.beside(facts, victims)
-    }
-
-    /// Names the program that waits longest of those that wait for the same device, where that is
-    /// not the one at work: a tenth of the watch, as for a warning.
-    #[must_use]
-    pub(super) fn beside(mut self, facts: &Facts<'_>, victims: &Waited<'_>) -> Finding {
-        let first = facts.by_program(victims).into_iter().next();
-        let least_ns = WARNING_SHARE * facts.duration_ns() as f64;
-        if let Some(first) = first.filter(|it| it.waited.time_ns as f64 >= least_ns) {
-            let mean = words::time(first.waited.mean_ns());
-            let (who, wait) = first.named();
-            let said = format!("; {who} {wait} for the same device, {mean} each");
-            self.sentence.push_str(&said);
-        }
-        self
+        let sentence = sentence + &facts.beside(victims);
+        Finding::of_blocked(facts, time_ns, sentence).claiming(claims).upper_bound()
     }
 
     /// A figure that speaks for it, and the command that shows it. `iowhy` without a view means all

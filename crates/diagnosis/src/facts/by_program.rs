@@ -52,6 +52,21 @@ impl<'a> Facts<'a> {
     }
 }
 
+impl Facts<'_> {
+    /// Returns the end of a sentence about work on a device: the program that waits longest of its
+    /// victims, as of a tenth of the watch, as for a warning; else nothing.
+    pub fn beside(&self, victims: &Waited<'_>) -> String {
+        let programs = self.by_program(victims);
+        let least_ns = WARNING_SHARE * self.duration_ns() as f64;
+        let felt = programs.first().filter(|it| it.waited.time_ns as f64 >= least_ns);
+        felt.map_or_else(String::new, |first| {
+            let (who, wait) = first.named();
+            let mean = words::time(first.waited.mean_ns());
+            format!("; {who} {wait} for the same device, {mean} each")
+        })
+    }
+}
+
 impl WaitingProgram<'_> {
     /// Returns the program in sentences (`md5sum (7)`, `3 threads of mysqld (7)`, `12 processes of
     /// md5sum`), and the verb that agrees with it.

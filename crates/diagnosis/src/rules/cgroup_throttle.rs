@@ -251,8 +251,8 @@ fn of_bound(facts: &Facts<'_>, bound: &BoundCgroup<'_>) -> Option<Finding> {
         format!("; {who} in the same cgroup {wait} {time}")
     });
     let sentence = format!(
-        "the I/O limit of cgroup {} ({}) on {name} throttles {who}, which {wait} {} in {}, {} each, and \
-         {why}{}",
+        "the I/O limit of cgroup {} ({}) on {name} throttles {who}, which {wait} {} in {}, {} \
+         each, and {why}{}",
         bound.known.path,
         bound.known.limit,
         words::time(first.waited.time_ns as f64),

@@ -65,8 +65,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
     });
     let sender = top.map(|row| row.subject.process.as_str());
     let victims = facts.victims(name, |process| sender == Some(process));
+    let sentence = sentence + &facts.beside(&victims);
     Ok(Finding::of_device(facts, time(device), whole_ns, sentence)
-        .beside(facts, &victims)
         .claiming(requests.and(&Claims::of_waits(&commits)))
         .about(facts::subject_of(name, top))
         .sure(Confidence::Certain)

@@ -183,7 +183,9 @@ fn finding(
     };
     let listed = listed(facts, &subject);
     let what = listed.as_ref().map_or(what, |listed| &listed.what);
-    let sentence = format!("{} {what} on {name}{busy}{through}", words::who(&subject));
+    let victims = facts.victims(name, |process| subject.process.as_deref() == Some(process));
+    let beside = facts.beside(&victims);
+    let sentence = format!("{} {what} on {name}{busy}{through}{beside}", words::who(&subject));
     let of_reads = time_ns as f64 / all.max(1) as f64;
     let whole = facts::device_time_ns(device);
     let lookups: f64 = paths.iter().map(|row| row.usage.time_share).sum();
@@ -195,9 +197,7 @@ fn finding(
     };
     let incomplete = !paths.is_empty() && user.is_none_or(|row| !row.subject.user_complete);
     let hint = if incomplete { own_functions(&subject) } else { "" };
-    let victims = facts.victims(name, |process| subject.process.as_deref() == Some(process));
     Finding::of_device(facts, time_ns, whole, sentence)
-        .beside(facts, &victims)
         .claiming(claims(facts, name, time_ns as f64 / whole.max(1) as f64))
         .at_most(if is_at_leisure(facts, device, &subject) {
             Severity::Info
