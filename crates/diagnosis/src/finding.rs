@@ -362,7 +362,6 @@ impl Finding {
         }
         let time_ns = (victims.time_ns as f64 * work.share) as u64;
         let claims = Claims::of_waits(victims).scaled(work.share);
-        let sentence = sentence + &facts.beside(victims);
         Finding::of_blocked(facts, time_ns, sentence).claiming(claims).upper_bound()
     }
 
@@ -556,7 +555,7 @@ impl Finding {
             self.sentence.push_str(&format!("; it works for {who}, which dumps the database"));
             self.fix = format!("{advice}; else {}", self.fix);
         }
-        if let Some((worker, is, advice)) = facts.worker(&process, pid) {
+        if let Some((worker, is, advice)) = facts.worker(&self.subject) {
             let who = words::process(&process, Some(worker), None);
             self.sentence.push_str(&format!("; {who} is {is}"));
             self.fix = format!("{advice}; else {}", self.fix);

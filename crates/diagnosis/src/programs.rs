@@ -354,26 +354,6 @@ pub fn is_maintenance(process: &str) -> bool {
     MAINTENANCE.contains(&process)
 }
 
-/// Programs that copy files as fast as their devices take them, whose latency does not matter.
-const COPIERS: &[&str] = &[
-    "cp",
-    "dd",
-    "mv",
-    "tar",
-    "bsdtar",
-    "cpio",
-    "rsync",
-    "rclone",
-    "scp",
-    "sftp-server",
-    "unsquashfs",
-];
-
-/// Whether a process copies files.
-pub fn is_copier(process: &str) -> bool {
-    COPIERS.contains(&process)
-}
-
 /// Whether a process works in the background, and the other one does not: what the first one waits
 /// behind the second is no harm.
 pub fn yields_to(process: &str, other: &str) -> bool {

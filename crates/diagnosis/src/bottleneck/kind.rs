@@ -1,6 +1,6 @@
 //! The kind of call that a wait is in.
 //!
-//! What does not belong here: the programs that wait (see [`super::group`]).
+//! What does not belong here: the programs that wait (see `facts::by_program`).
 
 use crate::facts::Facts;
 use crate::facts::calls::{ASYNC, METADATA, READ, SYNC_ALL, SYNC_FILE, WRITE};

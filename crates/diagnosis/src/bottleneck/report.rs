@@ -76,7 +76,7 @@ fn subject(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> Subject {
     Subject {
         device: group.device.map(|device| device.device.clone()),
         process: top.map(|top| top.process.to_owned()),
-        pid: pid.filter(|pid| *pid > 0),
+        pid,
         container: top.and_then(|top| top.container.map(str::to_owned)),
         file: top.and_then(|top| top.file().or_else(|| mapped_file(facts, group, top))),
     }

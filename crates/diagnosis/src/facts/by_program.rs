@@ -8,6 +8,7 @@ use super::thresholds::WARNING_SHARE;
 use super::{Facts, Waited};
 use crate::{programs, words};
 use iowhy_analysis::summary::patterns::WaitGroup;
+use iowhy_model::WaitClass;
 use iowhy_model::compact_sort::CompactSort;
 use iowhy_model::figures::plural;
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,6 +27,16 @@ pub struct WaitingProgram<'a> {
     /// Its waits.
     pub waited: Waited<'a>,
 }
+
+/// Classes of waits for requests of a device: no limit, lock or transaction keeps the thread.
+const OF_DEVICE: &[WaitClass] = &[
+    WaitClass::Device,
+    WaitClass::Tag,
+    WaitClass::PageRead,
+    WaitClass::PageFault,
+    WaitClass::Fsync,
+    WaitClass::Swap,
+];
 
 impl<'a> Facts<'a> {
     /// Returns the waits of each program, the one that waits longest first.
@@ -52,11 +63,12 @@ impl<'a> Facts<'a> {
     }
 }
 
-impl Facts<'_> {
+impl<'a> Facts<'a> {
     /// Returns the end of a sentence about work on a device: the program that waits longest of its
     /// victims, as of a tenth of the watch, as for a warning; else nothing.
-    pub fn beside(&self, victims: &Waited<'_>) -> String {
-        let programs = self.by_program(victims);
+    pub fn beside(&self, victims: &Waited<'a>) -> String {
+        let own = victims.groups.iter().filter(|group| OF_DEVICE.contains(&group.class));
+        let programs = self.by_program(&Waited::from_groups(own.copied().collect()));
         let least_ns = WARNING_SHARE * self.duration_ns() as f64;
         let felt = programs.first().filter(|it| it.waited.time_ns as f64 >= least_ns);
         felt.map_or_else(String::new, |first| {
@@ -72,8 +84,7 @@ impl WaitingProgram<'_> {
     /// md5sum`), and the verb that agrees with it.
     pub fn named(&self) -> (String, &'static str) {
         let pids = self.pids.len() as u64;
-        let pid = self.pid().filter(|pid| *pid > 0);
-        let who = words::process(self.process, pid, self.container);
+        let who = words::process(self.process, self.pid(), self.container);
         match (pids, self.threads) {
             (1, threads) if threads > 1 => {
                 (format!("{} of {who}", plural(threads, "thread")), "wait")
@@ -83,9 +94,9 @@ impl WaitingProgram<'_> {
         }
     }
 
-    /// Returns the number of its process, if it is a single one.
+    /// Returns the number of its process, if that is known and it is a single one.
     pub fn pid(&self) -> Option<u32> {
-        self.pids.first().copied().filter(|_| self.pids.len() == 1)
+        self.pids.first().copied().filter(|pid| self.pids.len() == 1 && *pid > 0)
     }
 
     /// Returns the file, or the pattern of files, with most of its time.
@@ -93,7 +104,8 @@ impl WaitingProgram<'_> {
         let mut files: BTreeMap<&str, u64> = BTreeMap::new();
         for group in &self.waited.groups {
             let Some(file) = group.file.as_deref() else { continue };
-            *files.entry(file).or_default() += group.time_ns;
+            let time_ns = files.entry(file).or_default();
+            *time_ns = time_ns.saturating_add(group.time_ns);
         }
         let half = self.waited.time_ns / 2;
         if let Some((file, _)) = files.iter().find(|(_, time)| **time > half) {
@@ -102,7 +114,7 @@ impl WaitingProgram<'_> {
         let mut folders: BTreeMap<&str, (u64, Vec<&str>)> = BTreeMap::new();
         for (file, time) in &files {
             let sums = folders.entry(words::folder(file).unwrap_or_default()).or_default();
-            sums.0 += time;
+            sums.0 = sums.0.saturating_add(*time);
             sums.1.push(file);
         }
         let (_, (_, names)) = folders.iter().find(|(_, (time, _))| *time > half)?;
@@ -113,7 +125,8 @@ impl WaitingProgram<'_> {
     pub fn call(&self, facts: &Facts<'_>) -> Option<&'static str> {
         let mut calls: BTreeMap<Option<u32>, u64> = BTreeMap::new();
         for group in &self.waited.groups {
-            *calls.entry(group.syscall).or_default() += group.time_ns;
+            let time_ns = calls.entry(group.syscall).or_default();
+            *time_ns = time_ns.saturating_add(group.time_ns);
         }
         let (call, _) = calls.into_iter().max_by_key(|(_, time)| *time)?;
         facts.call_name(call)
@@ -144,7 +157,7 @@ fn threads(groups: &[&WaitGroup]) -> u64 {
         let known = most.entry(group.pid).or_default();
         *known = (*known).max(group.threads);
     }
-    most.values().sum()
+    most.values().copied().fold(0, u64::saturating_add)
 }
 
 #[cfg(test)]

@@ -178,30 +178,35 @@ impl Facts<'_> {
         (own_ns as f64 >= NEARLY_ALL * waited.time_ns as f64).then_some(pid)
     }
 
-    /// Returns the number of a process for which others wait (of that name, if its number is not
-    /// known), what kind of its program's processes it is, as sentences name it, and its advice,
-    /// where the functions that it waits in show it most of the time.
-    pub fn worker(
-        &self,
-        process: &str,
-        pid: Option<u32>,
-    ) -> Option<(u32, &'static str, &'static str)> {
+    /// Returns the number of a process of a finding's program for which others wait, what kind of
+    /// its program's processes it is, as sentences name it, and its advice, where the functions it
+    /// waits in show it most of the time. If the finding is about several processes, this one waits
+    /// for the same device, and others for it as long as for a warning.
+    pub fn worker(&self, subject: &Subject) -> Option<(u32, &'static str, &'static str)> {
+        let pid = self.main_pid(subject);
+        let is_of = |row: &&ChainRow| {
+            row.steps.last().is_some_and(|step| match pid {
+                Some(pid) => step.pid == pid,
+                None => {
+                    Some(&step.process) == subject.process.as_ref() && row.device == subject.device
+                }
+            })
+        };
         let (mut all_ns, mut shown) = (0_u64, BTreeMap::new());
-        for row in self.chains() {
-            let Some(step) = row.steps.last() else { continue };
-            if pid.map_or(step.process != process, |pid| step.pid != pid) {
-                continue;
-            }
+        for row in self.chains().filter(is_of) {
             all_ns = all_ns.saturating_add(row.time_ns);
+            let Some(step) = row.steps.last() else { continue };
             if let Some(worker) = programs::worker_of(&step.process, &step.user_stack) {
                 let (its_ns, longest): &mut (u64, (u64, u32)) = shown.entry(worker).or_default();
                 *its_ns = its_ns.saturating_add(row.time_ns);
                 *longest = (*longest).max((row.time_ns, step.pid));
             }
         }
-        let ((is, advice), (time_ns, (_, pid))) =
+        let ((is, advice), (time_ns, (_, its_pid))) =
             shown.into_iter().max_by_key(|(_, (time_ns, _))| *time_ns)?;
-        (time_ns.saturating_mul(2) >= all_ns).then_some((pid, is, advice))
+        let least_ns = WARNING_SHARE * self.duration_ns() as f64;
+        let is_felt = pid.is_some() || time_ns as f64 >= least_ns;
+        (is_felt && time_ns.saturating_mul(2) >= all_ns).then_some((its_pid, is, advice))
     }
 
     /// Returns the other program that waits longest for a process which waits for storage, as

@@ -83,11 +83,14 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let is_own = |process: &str| process.starts_with("btrfs");
     let victims = facts.victims(name, is_own);
     let own = facts.waits(|group| is_own(&group.process) && group.device.as_ref() == Some(name));
-    let sentence = format!(
+    let mut sentence = format!(
         "btrfs on {name} {}: {} of the device's time",
         kind.what,
         words::percent(work.share),
     );
+    if victims.time_ns > 0 {
+        sentence += &format!("; {} waits behind it", words::who(&victims.subject()));
+    }
     // A change waits until the transaction with that work is committed.
     let held = facts.stacked(TRANSACTION);
     let held_by = facts.waits(|group| {

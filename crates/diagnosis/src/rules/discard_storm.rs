@@ -1,6 +1,7 @@
 //! Discards of freed space take the device's time.
 
 use super::*;
+use facts::neighbours::is_program;
 use facts::thresholds::DEVICE_SHARE;
 use iowhy_model::command::shell_word;
 
@@ -64,6 +65,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
             && OF_COMMITS.contains(&group.class)
     });
     let sender = top.map(|row| row.subject.process.as_str());
+    let by_program = top.filter(|row| is_program(&row.subject)).and(sender);
     let victims = facts.victims(name, |process| sender == Some(process));
     let sentence = sentence + &facts.beside(&victims);
     Ok(Finding::of_device(facts, time(device), whole_ns, sentence)
@@ -77,7 +79,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
             "ns",
             format!("iowhy stages -d {name}"),
         )
-        .fix(fix(name, mounted.map(|mount| mount.kind.as_str())))
+        .fix(fix(name, mounted.map(|mount| mount.kind.as_str()), by_program))
         .check(check(mounted.map(|mount| (mount.path.as_str(), mount.kind.as_str()))))
         .into())
 }
@@ -105,7 +107,8 @@ fn check(mount: Option<(&str, &str)>) -> String {
     }
 }
 
-fn fix(name: &str, mounted: Option<&str>) -> String {
+fn fix(name: &str, mounted: Option<&str>, sender: Option<&str>) -> String {
+    let of_program = sender.map(|sender| format!("run {sender} off-peak"));
     let source = match mounted {
         // Since Linux 6.2 btrfs discards by default.
         Some("btrfs") => {
@@ -118,10 +121,10 @@ fn fix(name: &str, mounted: Option<&str>) -> String {
              free space once a week (`systemctl enable --now fstrim.timer`): without either a thin \
              volume below fills up; delete in smaller batches"
         }
-        None => {
+        None => of_program.as_deref().unwrap_or(
             "no mount of it has the option discard: find what sends them (`findmnt -O discard` for \
-             mounts on devices above it, fstrim, blkdiscard, mkfs), and run that off-peak"
-        }
+             mounts on devices above it, fstrim, blkdiscard, mkfs), and run that off-peak",
+        ),
     };
     format!(
         "{source}; `echo 67108864 > /sys/block/{name}/queue/discard_max_bytes` makes each discard \
@@ -133,9 +136,10 @@ fn fix(name: &str, mounted: Option<&str>) -> String {
 mod tests {
     #[test]
     fn who_is_not_mounted_with_discard_is_not_told_to_mount_without() {
-        assert!(super::fix("sda", Some("ext4")).starts_with("mount without discard"));
-        assert!(super::fix("sda", Some("btrfs")).contains("nodiscard"));
-        assert!(super::fix("sda", None).contains("find what sends them"));
+        assert!(super::fix("sda", Some("ext4"), Some("rm")).starts_with("mount without discard"));
+        assert!(super::fix("sda", Some("btrfs"), None).contains("nodiscard"));
+        assert!(super::fix("sda", None, None).contains("find what sends them"));
+        assert!(super::fix("sda", None, Some("fstrim")).starts_with("run fstrim off-peak"));
     }
 
     #[test]

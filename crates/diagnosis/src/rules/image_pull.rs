@@ -38,9 +38,10 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let victims = facts.victims(name, is_runtime);
     let subject = facts::subject_of(name, Some(row));
     let sentence = format!(
-        "{} unpacks container images, which takes {} of the time of {name}",
+        "{} unpacks container images, which takes {} of the time of {name}{}",
         words::who(&subject),
         words::percent(work.share),
+        facts.beside(&victims),
     );
     let program = programs::of(Some(&row.subject.process), None);
     let advice = program.and_then(|program| program.advice(Topic::Checkpoint)).unwrap_or_default();

@@ -78,8 +78,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let victims = facts.victims(name, |process| facts::has_name(process, kind.processes));
     let row =
         facts.top_process(work.device, |row| facts::has_name(&row.subject.process, kind.processes));
-    let sentence =
-        format!("{} on {name}: {} of the device's time", kind.what, words::percent(work.share));
+    let (share, beside) = (words::percent(work.share), facts.beside(&victims));
+    let sentence = format!("{} on {name}: {share} of the device's time{beside}", kind.what);
     Ok(Finding::of_work(facts, &work, &victims, sentence)
         .about(facts::subject_of(name, row))
         .sure(if work.by_function { Confidence::Certain } else { Confidence::Likely })

@@ -49,8 +49,8 @@ const LOOKUP: &[&str] = &[
 
 /// The least mean number of them in flight. Chosen: one at a time, most of the time.
 const ALWAYS: f64 = 0.5;
-/// The least number of waits for each directory that was opened, if these are larger than others.
-/// Chosen: blocks of 64 KiB, or names by the thousand.
+/// The least number of waits for blocks for each directory opened that makes directories large.
+/// Chosen: 64 KiB have room for a few thousand names.
 const BLOCKS: u64 = 16;
 
 rule!(
@@ -229,12 +229,14 @@ fn finding(
         ))
 }
 
-/// Returns how often the processes of a name opened a file or a directory, as far as that was
-/// counted.
-fn opens_of(facts: &Facts<'_>, process: &str) -> u64 {
-    let rows = facts.summary().activity.iter().flat_map(|report| &report.rows);
-    let own = rows.filter(|row| row.process.as_deref() == Some(process));
-    own.map(|row| row.counts.opens).fold(0, u64::saturating_add)
+/// Returns how often the processes of a name opened a file or a directory at most; `None` where not
+/// all calls were counted.
+fn opens_of(facts: &Facts<'_>, process: &str) -> Option<u64> {
+    let counted = facts.summary().activity.as_ref();
+    let activity = counted.filter(|_| !facts.summary().environment.lacks_calls())?;
+    let own = activity.rows.iter().filter(|row| row.process.as_deref() == Some(process));
+    let listed = own.map(|row| row.counts.opens).fold(0, u64::saturating_add);
+    Some(listed.saturating_add(activity.others.counts.opens))
 }
 
 /// What a program lists that waits in calls which list directories most of the time.
@@ -257,7 +259,8 @@ fn listed(facts: &Facts<'_>, subject: &Subject) -> Option<Listed> {
     let names: Vec<&str> =
         listing.groups.iter().filter_map(|group| group.file.as_deref()).collect();
     let place = words::pattern(&names).map_or_else(String::new, |place| format!(" ({place})"));
-    let are_large = listing.waits >= BLOCKS.saturating_mul(opens_of(facts, process));
+    let opens = opens_of(facts, process);
+    let are_large = opens.is_some_and(|opens| listing.waits >= BLOCKS.saturating_mul(opens));
     let what = if are_large { "reads the blocks of directories" } else { "walks directories" };
     Some(Listed { what: format!("{what}{place}"), are_large })
 }

@@ -12,9 +12,6 @@ use iowhy_model::Metric;
 /// The least share of sampled pages that had been read before in the same watch. Chosen: a set that
 /// fits is read once, so a third is far too many.
 const AGAIN: f64 = 0.3;
-/// The least such share where the kernel's refaults are a third of the device's reads. Chosen: a
-/// watch of ten seconds sees a set of gigabytes, read at random, hardly twice.
-const SOME_AGAIN: f64 = 0.1;
 /// The least ratio of the kernel's refaults to the repeated reads seen by address: programs that
 /// drop their own pages (POSIX_FADV_DONTNEED, drop_caches) and direct reads cause no refaults.
 /// Chosen.
@@ -43,8 +40,8 @@ pub(super) struct Rereads<'a> {
     pub waited: Waited<'a>,
     /// File pages that the kernel reclaimed and that were needed again, bytes per second.
     refaults: Option<f64>,
-    /// The largest share of the device's reads that these may be.
-    refaulted: f64,
+    /// Bytes per second that all devices read.
+    all_read: f64,
     /// Whether the kernel took them because memory was short, and not because somebody asked it to;
     /// also if that is not known.
     pub is_reclaimed: bool,
@@ -57,20 +54,12 @@ impl<'a> Rereads<'a> {
         let sampled = |metric| facts.summary().samples.system(metric).and_then(|it| it.mean);
         let refaults = sampled(Metric::RefaultsFile);
         let rates = facts.devices().iter().map(|device| facts::read_per_s(facts, &device.device));
-        // These facts may be without the other devices.
+        // These facts may be without the other devices, and the refaults are the machine's.
         let all_read = rates.sum::<f64>().max(sampled(Metric::PagedIn).unwrap_or(0.0));
-        let refaulted =
-            |read: f64| refaults.map_or(0.0, |refaults| (refaults / read.max(1.0)).min(1.0));
-        let is_evicted = refaulted(all_read) >= MOST;
-        // Other devices may be read for the first time meanwhile.
-        let is_of = |name: &str| {
-            facts.pages_again(name) >= SOME_AGAIN
-                && refaulted(facts::read_per_s(facts, name)) >= AGAIN
-        };
+        let is_evicted = refaults.is_some_and(|refaults| refaults >= MOST * all_read.max(1.0));
         let thrashing = |device_patterns: &&DevicePatterns| {
-            let name = &device_patterns.device;
-            device_patterns.access.watched_pages >= LEAST_PAGES
-                && (facts.pages_again(name) >= AGAIN || is_evicted || is_of(name))
+            let again = facts.pages_again(&device_patterns.device) >= AGAIN;
+            device_patterns.access.watched_pages >= LEAST_PAGES && (again || is_evicted)
         };
         let devices = facts.summary().patterns.devices.iter().filter(thrashing);
         // Both a loop device and its backing device show repeated reads; programs wait for the one
@@ -81,8 +70,7 @@ impl<'a> Rereads<'a> {
         let read = facts::read_per_s(facts, &patterns.device);
         let least = REFAULTS * facts.pages_again(&patterns.device) * read;
         let is_reclaimed = refaults.is_none_or(|refaults| refaults >= least);
-        let refaulted = refaulted(if is_of(&patterns.device) { read } else { all_read });
-        Some(Rereads { patterns, waited, refaults, refaulted, is_reclaimed })
+        Some(Rereads { patterns, waited, refaults, all_read, is_reclaimed })
     }
 
     /// The device.
@@ -94,9 +82,10 @@ impl<'a> Rereads<'a> {
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
     let rereads = Rereads::of(facts).filter(|it| it.is_reclaimed).ok_or(Clear)?;
-    let Rereads { patterns, waited, refaults, refaulted, .. } = rereads;
+    let Rereads { patterns, waited, refaults, all_read, .. } = rereads;
     let read = facts::read_per_s(facts, &patterns.device);
     // The kernel also knows what was read before the watch.
+    let refaulted = refaults.map_or(0.0, |refaults| (refaults / all_read.max(1.0)).min(1.0));
     let share = facts.pages_again(&patterns.device).max(refaulted);
     let subject = Subject { device: Some(patterns.device.clone()), ..waited.subject() };
     let sentence = format!(
@@ -176,6 +165,32 @@ mod tests {
         counted(device, None)
     }
 
+    #[test]
+    fn refaults_of_a_device_with_more_reads_are_not_of_one_with_few() {
+        let found = |paged_in: f64| {
+            let mut script = Script::new(10);
+            let (metrics, subject) = ([Metric::RefaultsFile, Metric::PagedIn], "");
+            for (metric, sum) in metrics.into_iter().zip([60e6, paged_in]) {
+                script.counter(metric, subject, 0, 0.0);
+                script.counter(metric, subject, 10 * S, sum);
+            }
+            for index in 0..512_u64 {
+                let once = script.read("sda", 131_072).sector(index * 256).by(7, "db");
+                once.origin(Origin::Readahead).direct(0, 0, 1000).add();
+                let more = script.read("sdb", 131_072).sector(index * 256).by(8, "scan");
+                more.origin(Origin::Readahead).direct(0, 0, 1000).add();
+            }
+            for (who, device) in [((7, "db"), "sda"), ((8, "scan"), "sdb")] {
+                script.wait(who, WaitClass::PageRead, 5 * S, 5 * S, 0);
+                let device = script.names.intern(device);
+                script.batch.waits.last_mut().unwrap().device = Some(device);
+            }
+            diagnose(&script.summary()).findings.iter().any(|it| it.cause == "page-cache-thrash")
+        };
+        assert!(found(100e6));
+        assert!(!found(134e6), "less than half of what the machine reads");
+    }
+
     /// The same with this many bytes of refaults per second.
     fn counted(device: &str, refaults: Option<f64>) -> Option<Finding> {
         let mut script = Script::new(10);
@@ -218,39 +233,6 @@ mod tests {
         assert_eq!(counted("sda", None).unwrap().confidence, Confidence::Likely);
         assert_eq!(counted("sda", Some(5e6)).unwrap().confidence, Confidence::Certain);
         assert_eq!(counted("sda", Some(1e4)), None);
-    }
-
-    /// As `db` reads some pages of sda again, sdb is read for the first time.
-    fn beside(again: u64) -> bool {
-        let mut script = Script::new(10);
-        let names = &mut script.names;
-        let subject = names.intern("");
-        for (metric, sum) in [(Metric::RefaultsFile, 30e6), (Metric::PagedIn, 134e6)] {
-            let metric = names.intern(metric.info().word);
-            for (time_ns, value) in [(START_NS, 0.0), (START_NS + 10 * S, sum)] {
-                let scope = Scope::System;
-                script.batch.samples.push(Sample { time_ns, scope, subject, metric, value });
-            }
-        }
-        for index in 0..512_u64 {
-            let page = if index < again { 0 } else { index };
-            let db = script.read("sda", 131_072).sector(page * 256).by(7, "db");
-            db.origin(Origin::Readahead).direct(0, 0, 1000).add();
-            let tar = script.read("sdb", 131_072).sector(index * 256).by(8, "tar");
-            tar.origin(Origin::Readahead).direct(0, 0, 1000).add();
-        }
-        for (who, ns, device) in [((7, "db"), 5 * S, "sda"), ((8, "tar"), 3 * S, "sdb")] {
-            script.wait(who, WaitClass::PageRead, ns, ns, 0);
-            let device = script.names.intern(device);
-            script.batch.waits.last_mut().unwrap().device = Some(device);
-        }
-        diagnose(&script.summary()).findings.iter().any(|it| it.cause == "page-cache-thrash")
-    }
-
-    #[test]
-    fn refaults_are_of_a_device_that_is_read_again() {
-        assert!(beside(100));
-        assert!(!beside(40), "hardly a page was read twice");
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! On a nearly full file system writers wait until it finds free space.
 
-use super::super::programs;
 use super::*;
 use iowhy_model::command::shell_word;
 use iowhy_model::environment::Mount;
@@ -12,11 +11,10 @@ const TICKETS: &[&str] = &[
     "btrfs_reserve_metadata_bytes",
     "__reserve_bytes",
 ];
-/// The function of ext4 in which a write waits until everything is written back, because free space
-/// is less than twice the dirty data (fs/ext4/inode.c).
-const CROWDED: &[&str] = &["ext4_nonda_switch"];
-/// Functions of ext4 and XFS for a write that finds no space at first.
+/// Functions of ext4 and XFS for a write that finds no space at first. `ext4_nonda_switch` writes
+/// everything back if free space is less than twice the dirty data.
 const RETRIES: &[&str] = &[
+    "ext4_nonda_switch",
     "ext4_should_retry_alloc",
     "ext4_mb_discard_preallocations*",
     "xfs_blockgc_free_*",
@@ -54,38 +52,11 @@ rule!(
     needs: [Waits],
 );
 
-/// Fix and check where bitmaps are read one after another.
-const OF_SEARCHES: (&str, &str) = (
-    "free space in larger pieces (`e2freefrag DEVICE` shows them): remove or move large files, \
-     keep a tenth and more free; leave it mounted, since what was read is forgotten at each \
-     unmount (automounters: a longer timeout)",
-    "write again without an unmount in between: what was read of the bitmaps is cached, and the \
-     waits are shorter; if they are as long, it is the device",
-);
-/// The same for btrfs.
-const OF_BTRFS: (&str, &str) = (
-    "`btrfs filesystem usage MOUNTPOINT`: if the device is fully allocated, compact nearly empty \
-     block groups (`btrfs balance start -dusage=10 MOUNTPOINT`), delete snapshots and large files; \
-     keep some gigabytes unallocated",
-    CHECK,
-);
-/// The same where much is dirty beside little free space.
-const OF_CROWDED: (&str, &str) = (
-    "keep more space free than twice what may be dirty, or let less be dirty: sync while writing \
-     (`rsync --fsync`, `dd oflag=direct`), or lower vm.dirty_bytes, which affects the entire \
-     machine",
-    CHECK,
-);
-/// The same for any other full file system.
-const OF_FULL: (&str, &str) = ("free or add space (`df`, `du -x -d1`); keep a tenth free", CHECK);
-const CHECK: &str = "with a tenth free (btrfs: some gigabytes unallocated) the waits end; if they \
-                     stay, it is the journal or the device";
-
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
     let stacked = facts.stacked_where(|it| {
         let has = |functions: &[&str]| facts::has_function(&it.functions, functions);
-        has(TICKETS) || has(CROWDED) || has(RETRIES) || has(SEARCHES) && has(ALLOCATES)
+        has(TICKETS) || has(RETRIES) || has(SEARCHES) && has(ALLOCATES)
     });
     clear_if(stacked.time_ns == 0)?;
     let subject = stacked.subject();
@@ -93,11 +64,10 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let free = mount.and_then(free_share);
     let is_btrfs = stacked.time_in(TICKETS) > 0;
     let is_search = 2 * stacked.time_in(SEARCHES) > stacked.time_ns;
-    let is_full = free.is_some_and(|free| free <= FREE);
-    let is_crowded = 2 * stacked.time_in(CROWDED) > stacked.time_ns && !is_full;
     // btrfs may have space for data and none for metadata, which statfs does not show. Of a file
-    // system that is not known the stack of a retry alone proves nothing.
-    clear_if(!is_full && !is_btrfs && !is_search && !is_crowded)?;
+    // system that is not known the stack alone proves nothing: ext4 writes back before an
+    // allocation while much is dirty.
+    clear_if(free.is_none_or(|free| free > FREE) && !is_btrfs && !is_search)?;
     let place = mount.map_or_else(|| "its file system".to_owned(), |mount| mount.path.clone());
     let left =
         free.map_or_else(String::new, |free| format!(", with {} free", words::percent(free)));
@@ -105,37 +75,37 @@ fn judge(facts: &Facts<'_>) -> Judged {
         true => ": it reads the bitmap of one group of blocks after another",
         false => "",
     };
-    let who = words::who(&subject);
-    let sentence = match is_crowded {
-        true => format!(
-            "{who} waits in write until ext4 has written back all dirty data of {place}{left}: \
-             it is more than half of the free space"
-        ),
-        false => format!("{who} waits until {place} finds space to write{left}{search}"),
-    };
+    let sentence =
+        format!("{} waits until {place} finds space to write{left}{search}", words::who(&subject));
+    let is_full = free.is_some_and(|free| free <= FREE);
     let is_last = free.is_some_and(|free| free <= LAST);
-    // A copy goes on as fast as the device takes it.
-    let process = subject.process.as_deref().unwrap_or_default();
-    let is_copy = programs::is_maintenance(process) || programs::is_copier(process);
     let mut finding = Finding::of_blocked(facts, stacked.time_ns, sentence)
         .about(subject)
         .at_least(if is_last { Severity::Warning } else { Severity::Info })
-        .at_most(if is_crowded && is_copy { Severity::Warning } else { Severity::Critical })
-        .sure(if is_full || is_crowded { Confidence::Certain } else { Confidence::Likely })
+        .sure(if is_full { Confidence::Certain } else { Confidence::Likely })
         .shown("blocked time for space", stacked.time_ns as f64, "ns", "iowhy waits --by stack")
         .shown("longest wait", stacked.longest_ns as f64, "ns", "iowhy waits");
     if let Some(free) = free {
         let command = format!("df {}", shell_word(&place));
         finding = finding.shown("free space", free * 100.0, "%", command);
     }
-    let (fix, check) = if is_search {
-        OF_SEARCHES
+    let fix = if is_search {
+        "free space in larger pieces (`e2freefrag DEVICE` shows them): remove or move large files, \
+         keep a tenth and more free; leave it mounted, since what was read is forgotten at each \
+         unmount (automounters: a longer timeout)"
     } else if is_btrfs {
-        OF_BTRFS
-    } else if is_crowded {
-        OF_CROWDED
+        "`btrfs filesystem usage MOUNTPOINT`: if the device is fully allocated, compact nearly \
+         empty block groups (`btrfs balance start -dusage=10 MOUNTPOINT`), delete snapshots and \
+         large files; keep some gigabytes unallocated"
     } else {
-        OF_FULL
+        "free or add space (`df`, `du -x -d1`); keep a tenth free"
+    };
+    let check = if is_search {
+        "write again without an unmount in between: what was read of the bitmaps is cached, and \
+         the waits are shorter; if they are as long, it is the device"
+    } else {
+        "with a tenth free (btrfs: some gigabytes unallocated) the waits end; if they stay, it is \
+         the journal or the device"
     };
     Ok(finding.fix(fix).check(check).into())
 }
@@ -231,18 +201,6 @@ mod tests {
         let last = waited(TICKET, Some(7), S / 5).unwrap();
         assert_eq!(last.severity, Severity::Warning);
         assert_eq!(waited(TICKET, Some(50), S / 5).unwrap().severity, Severity::Info);
-    }
-
-    #[test]
-    fn dirty_data_of_more_than_half_the_free_space_is_written_back_before_each_write() {
-        let writeback = ["wb_wait_for_completion", "ext4_nonda_switch", "ext4_da_write_begin"];
-        for free in [None, Some(500)] {
-            let found = found(&writeback, free).unwrap();
-            assert_eq!(found.confidence, Confidence::Certain);
-            assert!(found.sentence.contains("more than half of the free space"), "{found:?}");
-            assert_eq!(found.severity, Severity::Warning, "rsync copies");
-        }
-        assert!(found(&writeback, Some(50)).unwrap().fix.contains("keep a tenth free"));
     }
 
     #[test]
