@@ -2,7 +2,7 @@
 //! database's backends. Those of an interpreter are several if they wait for files in different
 //! folders.
 //!
-//! What does not belong here: who made whom wait (see [`super::behind`]).
+//! What does not belong here: who made whom wait (see `facts::behind`).
 
 use super::thresholds::WARNING_SHARE;
 use super::{Facts, Waited};
