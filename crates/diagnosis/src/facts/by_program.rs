@@ -61,9 +61,7 @@ impl<'a> Facts<'a> {
         programs.compact_sort_by_key(|program| std::cmp::Reverse(program.waited.time_ns));
         programs
     }
-}
 
-impl<'a> Facts<'a> {
     /// Returns the end of a sentence about work on a device: the program that waits longest of its
     /// victims, as of a tenth of the watch, as for a warning; else nothing.
     pub fn beside(&self, victims: &Waited<'a>) -> String {

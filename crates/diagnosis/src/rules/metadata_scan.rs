@@ -247,6 +247,8 @@ struct Listed {
     are_large: bool,
 }
 
+/// Returns that, if a program lists directories most of the time rather than look up what is in
+/// them.
 fn listed(facts: &Facts<'_>, subject: &Subject) -> Option<Listed> {
     let process = subject.process.as_ref()?;
     let own = facts.waits(|group| group.device == subject.device && group.process == *process);
@@ -265,6 +267,8 @@ fn listed(facts: &Facts<'_>, subject: &Subject) -> Option<Listed> {
     Some(Listed { what: format!("{what}{place}"), are_large })
 }
 
+/// Returns what to do about a scan; the directories of ext4 that are slow to list never become
+/// smaller.
 fn fix(facts: &Facts<'_>, device: &str, process: Option<&str>, are_large: bool) -> String {
     let large = match facts.file_system(device).is_some_and(|kind| kind.starts_with("ext")) {
         true if are_large => {
