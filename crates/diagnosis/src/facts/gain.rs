@@ -25,7 +25,8 @@ const APART: f64 = 0.1;
 /// The least mean wait, nanoseconds, for the sleeps behind them to be recorded: twice the shortest
 /// sleep that is.
 const LEAST_WAIT_NS: u64 = 2_000_000;
-/// The most that one gains from a faster device for which that is nothing. Chosen.
+/// The most of its waits, or of its time, that one gains from a faster device for which that is
+/// nothing. Chosen.
 const NOTHING: f64 = 0.1;
 
 /// The least sleeps of threads that wait for a process again and again: one that waits until
@@ -175,7 +176,10 @@ impl Facts<'_> {
     /// Returns why a faster device would not help the program of these waits, as half a sentence;
     /// `None` if it would.
     pub fn not_helped(&self, group: &WaitGroup) -> Option<String> {
-        if self.gained_share(group) >= NOTHING {
+        let gained = self.gained_share(group);
+        // A small part of short waits is as little as hardly any of long ones.
+        let of_time = gained * group.time_ns as f64 / group.span_ns.max(1) as f64;
+        if gained >= NOTHING && (gained >= MOST || of_time >= NOTHING) {
             return None;
         }
         let own = self.of_process(Metric::SleptForOwn, group.pid);
@@ -306,20 +310,30 @@ mod tests {
         assert!(in_rounds(17, 16, by_turns) < 0.01, "mostly it was the first to be ready");
     }
 
-    #[test]
-    fn it_is_said_why_a_faster_disk_would_not_help() {
+    /// What is said of a program that reads four times for half a second, so many seconds apart,
+    /// while its other threads work for `hidden` ms of these two seconds.
+    fn not_helped(hidden: u64, apart: u64) -> Option<String> {
         let mut script = Script::new(10);
-        script.wait((1, "db"), WaitClass::PageRead, 2000 * MS, 2000 * MS, 0);
+        for round in 0..4 {
+            script.wait((1, "db"), WaitClass::PageRead, 500 * MS, 500 * MS, 0);
+            script.batch.waits.last_mut().unwrap().start_ns += round * apart * 1000 * MS;
+        }
         let subject = process_subject(1, "db");
-        for (at, hidden, slept) in [(0, 0, 0), (MS, 2000, 8000)] {
+        for (at, hidden, slept) in [(0, 0, 0), (MS, hidden, 8000)] {
             script.sample(at, Metric::HiddenWait, &subject, (hidden * MS) as f64);
             script.sample(at, Metric::SleptForOwn, &subject, (slept * MS) as f64);
         }
         let summary = script.summary();
-        let said = Facts::new(&summary).not_helped(&summary.patterns.waits[0]).unwrap();
+        Facts::new(&summary).not_helped(&summary.patterns.waits[0])
+    }
+
+    #[test]
+    fn it_is_said_why_a_faster_disk_would_not_help() {
         let expected = "a faster disk would not help: its threads wait for each other 8.00 s of \
                         10.0 s";
-        assert_eq!(said, expected);
+        assert_eq!(not_helped(2000, 1).as_deref(), Some(expected));
+        assert_eq!(not_helped(1700, 3).as_deref(), Some(expected), "3 % of its time");
+        assert_eq!(not_helped(1500, 1), None, "an eighth of its time");
     }
 
     /// Whether a program that syncs a hundred times, for a part of each 100 ms, has its own pace;
