@@ -20,7 +20,7 @@ pub mod calls;
 mod gain;
 pub mod health;
 mod kinds;
-mod memory;
+pub mod memory;
 pub mod moment;
 mod near;
 pub mod neighbours;

@@ -225,7 +225,8 @@ metrics! {
         ProcessMemory = "statm.anonymous" Gauge Bytes
             "Resident memory that no file backs; of the processes with most of it.";
         ProcessMemoryLimit = "memory.limit" Gauge Bytes
-            "The smallest limit on memory of its cgroup and those above it; of the same processes.";
+            "The smallest limit on memory of its cgroup and those above it; of the same processes, \
+             and of those that wait for storage.";
         ProcessMemoryGroup = "memory.limit_cgroup" Gauge Count
             "The inode of the cgroup that has this limit: processes with the same one share it.";
         ProcessCpu = "stat.cpu_ns" Counter Nanoseconds "CPU time of its threads, in clock ticks; \
@@ -280,6 +281,8 @@ metrics! {
             "Their file pages that came back and had been active when they were reclaimed.";
         CgroupMajorFaults = "memory.pgmajfault" Counter Count
             "Their page faults that had to read from a device.";
+        CgroupNumber = "memory.cgroup" Gauge Count
+            "The inode of the cgroup of memory: what `memory.limit_cgroup` of a process says.";
         CgroupHeldBack = "cpu.throttled_ns" Counter Nanoseconds
             "Time in which they were throttled by their CPU limit (cpu.max, or version 1's \
              cpu.cfs_quota_us), on all CPUs together.";

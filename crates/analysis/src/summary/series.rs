@@ -50,6 +50,16 @@ impl Series {
     pub fn grown(&self) -> f64 {
         self.change.unwrap_or(0.0)
     }
+
+    /// Its growth per second after the middle of its readings: what it grows by once something has
+    /// gone on for a while; `None` if it was read only once.
+    pub fn late_growth(&self) -> Option<f64> {
+        let ((from, _), (to, last)) = (*self.points.first()?, *self.points.last()?);
+        let middle = from + to.saturating_sub(from) / 2;
+        let at = self.points.partition_point(|(time_ns, _)| *time_ns <= middle).saturating_sub(1);
+        let (since, value) = *self.points.get(at)?;
+        (to > since).then(|| (last - value) * 1e9 / (to - since) as f64)
+    }
 }
 
 impl Samples {

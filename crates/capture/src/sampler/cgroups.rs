@@ -7,6 +7,7 @@ use crate::host::cgroup::Roots;
 use crate::host::number_of;
 use crate::host::{own, read_text};
 use iowhy_model::{Metric, Name};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// CPU time per sample.
@@ -156,6 +157,9 @@ fn memory(
     key: fn(&(&'static str, &'static str, Metric, u64)) -> &'static str,
 ) {
     let Some(text) = read_text(folder.join("memory.stat")) else { return };
+    if let Ok(metadata) = std::fs::metadata(folder) {
+        out.put(Metric::CgroupNumber, subject, metadata.ino());
+    }
     for line in MEMORY {
         let known = Some(key(&line)).filter(|key| !key.is_empty());
         if let Some(value) = known.and_then(|key| number_of(&text, key)) {

@@ -78,7 +78,7 @@ impl Sampler {
             due_ns: start_ns,
             samples: 0,
             written: WrittenCounters::default(),
-            processes: ProcessSampler::new(start_ns),
+            processes: ProcessSampler::new(start_ns, roots.clone()),
             memory: MemorySampler::new(roots.clone()),
             cgroups: CgroupSampler::new(roots),
         }

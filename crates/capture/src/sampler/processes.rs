@@ -7,6 +7,7 @@
 
 use super::Out;
 use super::work::WorkSampler;
+use crate::host::cgroup::Roots;
 use crate::host::process::{ProcStat, tick_ns};
 use crate::host::{own, read_text, system};
 use iowhy_model::compact_sort::CompactSort;
@@ -134,9 +135,9 @@ impl Stated {
 }
 
 impl ProcessSampler {
-    /// For a watch that began at `start_ns`.
-    pub fn new(start_ns: u64) -> ProcessSampler {
-        ProcessSampler { start_ns, ..ProcessSampler::default() }
+    /// For a watch that began at `start_ns`, and controllers with these roots.
+    pub fn new(start_ns: u64, roots: Roots) -> ProcessSampler {
+        ProcessSampler { start_ns, work: WorkSampler::new(roots), ..ProcessSampler::default() }
     }
 
     /// Every other process of the last sample.
@@ -456,7 +457,7 @@ mod tests {
     /// and their times.
     fn told_of_this_one(start_ns: u64) -> Vec<(f64, u64)> {
         let (mut written, mut batch, mut names) = Default::default();
-        let mut processes = ProcessSampler::new(start_ns);
+        let mut processes = ProcessSampler::new(start_ns, Roots::default());
         processes.looks = 5;
         let now_ns = system::now_ns();
         let mut out = Out { now_ns, written: &mut written, batch: &mut batch, names: &mut names };
@@ -487,7 +488,7 @@ mod tests {
         let (mut written, mut batch, mut names) = Default::default();
         let mut out =
             Out { now_ns: 5, written: &mut written, batch: &mut batch, names: &mut names };
-        let mut processes = ProcessSampler::new(system::now_ns());
+        let mut processes = ProcessSampler::new(system::now_ns(), Roots::default());
         processes.looks = 1;
         // The shell waits for cat, and cat for its input.
         let mut shell = std::process::Command::new("sh");

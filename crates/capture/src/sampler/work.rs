@@ -1,9 +1,10 @@
-//! Who may wait for the processes that do I/O: read when they get their first rows, and again now
-//! and then.
+//! Who may wait for the processes that do I/O, and the limit on their memory: read when they get
+//! their first rows, and again now and then.
 //!
 //! What does not belong here: how it is read (see [`crate::host::work`]).
 
 use super::Out;
+use crate::host::cgroup::Roots;
 use crate::host::own;
 use crate::host::work::{SocketTables, WorkSeen};
 use iowhy_model::bounded_map::RestartingMap;
@@ -28,17 +29,23 @@ struct Written {
     read: u64,
     /// The sample in which all values were written.
     whole: u64,
-    values: [Option<u64>; 7],
+    values: [Option<u64>; 9],
 }
 
 /// Reads who may wait for processes.
 #[derive(Debug, Default)]
 pub(super) struct WorkSampler {
+    roots: Roots,
     written: RestartingMap<Name, Written, MOST_FOLLOWED>,
     looks: u64,
 }
 
 impl WorkSampler {
+    /// For controllers with these roots.
+    pub fn new(roots: Roots) -> WorkSampler {
+        WorkSampler { roots, ..WorkSampler::default() }
+    }
+
     /// Reads those of `told` whose turn it is: processes with their subjects, the busiest first.
     pub fn look(&mut self, told: &[(u32, Name)], out: &mut Out<'_>) {
         self.looks += 1;
@@ -54,7 +61,7 @@ impl WorkSampler {
                 break;
             }
             match WorkSeen::of(pid, &mut tables) {
-                Some(seen) => self.write(subject, &seen, out),
+                Some(seen) => self.write((pid, subject), &seen, out),
                 // One that cannot be read takes no place of another one's in the next sample.
                 None => {
                     let unread = Written { read: self.looks, ..Written::default() };
@@ -65,7 +72,8 @@ impl WorkSampler {
     }
 
     /// Writes what is new.
-    fn write(&mut self, subject: Name, seen: &WorkSeen, out: &mut Out<'_>) {
+    fn write(&mut self, (pid, subject): (u32, Name), seen: &WorkSeen, out: &mut Out<'_>) {
+        let limit = self.roots.memory_limit_of(pid);
         let values = [
             (Metric::WorkClients, Some(seen.clients)),
             (Metric::WorkPeers, Some(seen.peers)),
@@ -74,6 +82,8 @@ impl WorkSampler {
             (Metric::WorkScheduler, Some(u64::from(seen.scheduler))),
             (Metric::ProcessCpu, seen.cpu_ns),
             (Metric::ProcessSystemCpu, seen.system_ns),
+            (Metric::ProcessMemoryLimit, limit.map(|(bytes, _)| bytes)),
+            (Metric::ProcessMemoryGroup, limit.map(|(_, cgroup)| cgroup)),
         ];
         let recent = |written: &&Written| written.whole + REPEATED > self.looks;
         let before = self.written.get(&subject).filter(recent).copied();

@@ -16,6 +16,10 @@ const HELD: f64 = 0.25;
 /// own reserves are a few percent.
 const SHORT: f64 = 0.1;
 
+/// The share of a limit that is used from which it is used up: the kernel reclaims in batches, and
+/// its own memory, which counts as well, is in neither of the two. Chosen.
+const FULL: f64 = 0.7;
+
 /// The process that took most of the memory during the watch, else the one that has most.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct MemoryHolder<'a> {
@@ -45,7 +49,41 @@ impl MemoryHolder<'_> {
     }
 }
 
+/// A cgroup whose processes have all the memory that its limit allows.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct FullCgroup<'a> {
+    /// Its path.
+    pub path: &'a str,
+    /// Its limit, bytes.
+    pub limit: f64,
+    /// File pages that were reclaimed from it and that it needed again, bytes per second, after the
+    /// middle of the watch: none is one of a set that is read for the first time.
+    pub refaults: f64,
+}
+
 impl<'a> Facts<'a> {
+    /// Returns the cgroup with the smallest limit on a process's memory, if that is used up: `None`
+    /// also if it is not known.
+    pub fn full_cgroup(&self, pid: u32, process: &str) -> Option<FullCgroup<'a>> {
+        let samples = &self.summary.samples;
+        let limit = samples.get(Metric::ProcessMemoryLimit, &process_subject(pid, process))?.last;
+        let number = self.memory_group(pid, process)?;
+        let numbers = samples.of(Metric::CgroupNumber).iter();
+        let path = numbers.rev().find(|series| series.last as u64 == number)?.subject.as_str();
+        let last = |metric| samples.get(metric, path).map_or(0.0, |series| series.last);
+        let used = last(Metric::CgroupFile) + last(Metric::CgroupAnonymous);
+        let refaults = samples.get(Metric::CgroupRefaults, path)?.late_growth()?;
+        (used >= FULL * limit).then_some(FullCgroup { path, limit, refaults })
+    }
+
+    /// Returns the number of the cgroup with the smallest limit on a process's memory; `None` if it
+    /// is not known, as of small processes that do not wait for storage.
+    pub fn memory_group(&self, pid: u32, process: &str) -> Option<u64> {
+        let samples = &self.summary.samples;
+        let series = samples.get(Metric::ProcessMemoryGroup, &process_subject(pid, process))?;
+        Some(series.last as u64)
+    }
+
     /// Returns who has the memory that the subject lacks: of the machine if that is short, else of
     /// the cgroup whose limit the subject is under; `None` if nobody stands out, or if neither is
     /// known to be short.

@@ -5,7 +5,6 @@ use facts::WaitsByStack;
 use facts::thresholds::WARNING_SHARE;
 use iowhy_analysis::summary::patterns::WaitStack;
 use iowhy_model::Metric;
-use iowhy_model::metric::process_subject;
 
 /// Functions of a thread that reclaims memory itself or waits for it.
 const RECLAIM: &[&str] = &[
@@ -159,18 +158,11 @@ impl Filler {
 
 /// Whether two threads are at the limit of one cgroup, as far as it is known.
 fn is_same_cgroup(facts: &Facts<'_>, one: &WaitStack, other: &WaitStack) -> bool {
-    let group = |stack: &WaitStack| group_of(facts, stack.pid?, stack.process.as_deref()?);
+    let group = |stack: &WaitStack| facts.memory_group(stack.pid?, stack.process.as_deref()?);
     match group(one).zip(group(other)) {
         Some((one, other)) => one == other,
         None => one.container == other.container,
     }
-}
-
-/// Returns the number of a process's memory cgroup; `None` if it is not known, as of small ones.
-fn group_of(facts: &Facts<'_>, pid: u32, process: &str) -> Option<u64> {
-    let samples = &facts.summary().samples;
-    let series = samples.get(Metric::ProcessMemoryGroup, &process_subject(pid, process))?;
-    Some(series.last as u64)
 }
 
 /// Returns the memory limit of the subject's cgroup, or of the nearest ancestor that has one.

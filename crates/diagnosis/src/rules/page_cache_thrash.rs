@@ -1,10 +1,14 @@
 //! The working set does not fit in memory and is read again and again.
+//!
+//! Refaults of a cgroup whose limit is reached are its own; those of the machine may be of any
+//! device, and have to be most of what it reads.
 
 use super::super::bottleneck::kind::BottleneckKind;
 use super::super::programs;
 use super::*;
 use facts::Waited;
 use facts::calls::READ;
+use facts::memory::FullCgroup;
 use facts::thresholds::MOST;
 use iowhy_analysis::summary::patterns::DevicePatterns;
 use iowhy_model::Metric;
@@ -38,39 +42,72 @@ pub(super) struct Rereads<'a> {
     patterns: &'a DevicePatterns,
     /// The waits for pages of this device.
     pub waited: Waited<'a>,
-    /// File pages that the kernel reclaimed and that were needed again, bytes per second.
-    refaults: Option<f64>,
-    /// Bytes per second that all devices read.
-    all_read: f64,
+    /// File pages that the kernel reclaimed and that were needed again.
+    refaults: Option<Refaults<'a>>,
     /// Whether the kernel took them because memory was short, and not because somebody asked it to;
     /// also if that is not known.
     pub is_reclaimed: bool,
 }
 
+/// File pages that the kernel reclaimed and that were needed again.
+#[derive(Clone, Copy)]
+struct Refaults<'a> {
+    bytes_per_s: f64,
+    /// Their share of what was read.
+    share: f64,
+    /// The cgroup whose they are; `None` if they are the machine's.
+    cgroup: Option<FullCgroup<'a>>,
+}
+
+impl<'a> Refaults<'a> {
+    /// Those of the whole machine, which may be of any device.
+    fn of_machine(facts: &Facts<'a>) -> Option<Refaults<'a>> {
+        let sampled = |metric| facts.summary().samples.system(metric).and_then(|it| it.mean);
+        let bytes_per_s = sampled(Metric::RefaultsFile)?;
+        let rates = facts.devices().iter().map(|device| facts::read_per_s(facts, &device.device));
+        // These facts may be without the other devices.
+        let all_read = rates.sum::<f64>().max(sampled(Metric::PagedIn).unwrap_or(0.0));
+        let share = (bytes_per_s / all_read.max(1.0)).min(1.0);
+        Some(Refaults { bytes_per_s, share, cgroup: None })
+    }
+
+    /// Those of the cgroup whose limit the program that waits most has reached.
+    fn of_cgroup(facts: &Facts<'a>, device: &str, waited: &Waited<'a>) -> Option<Refaults<'a>> {
+        let foremost = waited.groups.iter().max_by_key(|group| group.time_ns)?;
+        let cgroup = facts.full_cgroup(foremost.pid, &foremost.process)?;
+        let read = facts.summary().samples.get(Metric::ReadBytes, device)?.late_growth()?;
+        let share = (cgroup.refaults / read.max(1.0)).min(1.0);
+        (share >= AGAIN).then_some(Refaults {
+            bytes_per_s: cgroup.refaults,
+            share,
+            cgroup: Some(cgroup),
+        })
+    }
+}
+
 impl<'a> Rereads<'a> {
     /// Returns the device with most of them that programs wait for.
     pub fn of(facts: &Facts<'a>) -> Option<Rereads<'a>> {
-        // A watch is short for a set of gigabytes: the kernel knows what it evicted before.
-        let sampled = |metric| facts.summary().samples.system(metric).and_then(|it| it.mean);
-        let refaults = sampled(Metric::RefaultsFile);
-        let rates = facts.devices().iter().map(|device| facts::read_per_s(facts, &device.device));
-        // These facts may be without the other devices, and the refaults are the machine's.
-        let all_read = rates.sum::<f64>().max(sampled(Metric::PagedIn).unwrap_or(0.0));
-        let is_evicted = refaults.is_some_and(|refaults| refaults >= MOST * all_read.max(1.0));
-        let thrashing = |device_patterns: &&DevicePatterns| {
-            let again = facts.pages_again(&device_patterns.device) >= AGAIN;
-            device_patterns.access.watched_pages >= LEAST_PAGES && (again || is_evicted)
-        };
-        let devices = facts.summary().patterns.devices.iter().filter(thrashing);
+        let of_machine = Refaults::of_machine(facts);
+        let devices = facts.summary().patterns.devices.iter();
+        let sampled = devices.filter(|device| device.access.watched_pages >= LEAST_PAGES);
         // Both a loop device and its backing device show repeated reads; programs wait for the one
         // that they use.
-        let found = devices.map(|device| (device, waits_for(facts, &device.device)));
-        let found = found.filter(|(_, waited)| waited.time_ns > 0);
-        let (patterns, waited) = found.max_by_key(|(it, _)| it.access.pages_again)?;
+        let awaited = sampled.map(|patterns| (patterns, waits_for(facts, &patterns.device)));
+        let awaited = awaited.filter(|(_, waited)| waited.time_ns > 0);
+        let found = awaited.filter_map(|(patterns, waited)| {
+            let of_cgroup = Refaults::of_cgroup(facts, &patterns.device, &waited);
+            let refaults = of_cgroup.or(of_machine);
+            // A watch is short for a set of gigabytes: the kernel knows what it evicted before.
+            let is_evicted = of_cgroup.is_some() || of_machine.is_some_and(|it| it.share >= MOST);
+            let is_again = facts.pages_again(&patterns.device) >= AGAIN;
+            (is_again || is_evicted).then_some((patterns, waited, refaults))
+        });
+        let (patterns, waited, refaults) = found.max_by_key(|(it, ..)| it.access.pages_again)?;
         let read = facts::read_per_s(facts, &patterns.device);
         let least = REFAULTS * facts.pages_again(&patterns.device) * read;
-        let is_reclaimed = refaults.is_none_or(|refaults| refaults >= least);
-        Some(Rereads { patterns, waited, refaults, all_read, is_reclaimed })
+        let is_reclaimed = refaults.is_none_or(|refaults| refaults.bytes_per_s >= least);
+        Some(Rereads { patterns, waited, refaults, is_reclaimed })
     }
 
     /// The device.
@@ -82,14 +119,17 @@ impl<'a> Rereads<'a> {
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
     let rereads = Rereads::of(facts).filter(|it| it.is_reclaimed).ok_or(Clear)?;
-    let Rereads { patterns, waited, refaults, all_read, .. } = rereads;
+    let Rereads { patterns, waited, refaults, .. } = rereads;
     let read = facts::read_per_s(facts, &patterns.device);
     // The kernel also knows what was read before the watch.
-    let refaulted = refaults.map_or(0.0, |refaults| (refaults / all_read.max(1.0)).min(1.0));
-    let share = facts.pages_again(&patterns.device).max(refaulted);
+    let share = facts.pages_again(&patterns.device).max(refaults.map_or(0.0, |it| it.share));
+    let cgroup = refaults.and_then(|refaults| refaults.cgroup);
     let subject = Subject { device: Some(patterns.device.clone()), ..waited.subject() };
+    let memory = cgroup.map_or("its memory".to_owned(), |cgroup| {
+        format!("the {} of its cgroup {}", words::bytes(cgroup.limit), cgroup.path)
+    });
     let sentence = format!(
-        "the working set of {} does not fit in its memory: {} of its reads from {} are repeated",
+        "the working set of {} does not fit in {memory}: {} of its reads from {} are repeated",
         words::who(&subject),
         words::percent(share),
         patterns.device,
@@ -97,9 +137,12 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let name = &patterns.device;
     let finding = Finding::of_blocked(facts, (waited.time_ns as f64 * share) as u64, sentence);
     let finding = match refaults {
-        Some(refaults) => {
-            finding.shown("refaults soon after eviction", refaults, "bytes/s", "iowhy cache 1")
-        }
+        Some(refaults) => finding.shown(
+            "refaults soon after eviction",
+            refaults.bytes_per_s,
+            "bytes/s",
+            "iowhy cache 1",
+        ),
         None => finding,
     };
     let (process, file) = (subject.process.as_deref(), subject.file.as_deref());
@@ -107,6 +150,17 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let program = programs::of(process, file);
     let own = program.and_then(|program| program.advice(BottleneckKind::Read.topic(role)));
     let own = own.map(|it| format!("{it}; else "));
+    let files = "memory.max and memory.high; version 1: memory.limit_in_bytes";
+    let (more, counters) = match cgroup {
+        Some(cgroup) => (
+            format!("raise the limit on memory of {} ({files})", cgroup.path),
+            format!("memory.stat` of {}", cgroup.path),
+        ),
+        None => (
+            format!("give it more memory ({files} of its cgroup; else of the machine)"),
+            "/proc/vmstat`".to_owned(),
+        ),
+    };
     Ok(finding
         .about(subject)
         .sure(if refaults.is_some() { Confidence::Certain } else { Confidence::Likely })
@@ -114,13 +168,12 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .shown("blocked time for file pages", waited.time_ns as f64, "ns", "iowhy waits")
         .shown("read throughput of the device", read, "bytes/s", format!("iowhy stat -d {name}"))
         .fix(format!(
-            "{}give it more memory (memory.max and memory.high of its cgroup, version 1: \
-             memory.limit_in_bytes; else of the machine), or let it use fewer files at a time; \
-             keep scans out of its cache (POSIX_FADV_DONTNEED)",
+            "{}{more}, or let it use fewer files at a time; keep scans out of its cache \
+             (POSIX_FADV_DONTNEED)",
             own.unwrap_or_default(),
         ))
         .check(format!(
-            "`grep workingset_refault /proc/vmstat` twice: if the file counter does not grow, no \
+            "`grep workingset_refault {counters} twice: if the file counter does not grow, no \
              evicted page is read again; with twice the memory the reads stop{}",
             words::tried("memory=none"),
         ))
@@ -156,6 +209,7 @@ fn waits_for<'a>(facts: &Facts<'a>, device: &str) -> Waited<'a> {
 mod tests {
     use crate::{Confidence, Finding, diagnose};
     use iowhy_analysis::script::ScriptSummary;
+    use iowhy_model::metric::process_subject;
     use iowhy_model::script::{S, START_NS, Script};
     use iowhy_model::{Metric, Origin, Sample, Scope, WaitClass};
 
@@ -189,6 +243,47 @@ mod tests {
         };
         assert!(found(100e6));
         assert!(!found(134e6), "less than half of what the machine reads");
+    }
+
+    /// A program in a cgroup with a limit of 100 MB, which has `used` bytes of files, reads 20 MB/s
+    /// for the first time and then reads 8 MB/s of it again, beside a scan of another disk.
+    fn limited(used: f64) -> Option<Finding> {
+        let mut script = Script::new(10);
+        let own = process_subject(7, "db");
+        script.counter(Metric::RefaultsFile, "", 0, 0.0);
+        script.counter(Metric::PagedIn, "", 0, 0.0);
+        script.counter(Metric::RefaultsFile, "", 10 * S, 40e6);
+        script.counter(Metric::PagedIn, "", 10 * S, 900e6);
+        script.sample(0, Metric::ProcessMemoryLimit, &own, 100e6);
+        script.sample(0, Metric::ProcessMemoryGroup, &own, 40.0);
+        let metrics = [Metric::CgroupRefaults, Metric::ReadBytes, Metric::CgroupFile];
+        let rows = [(0, [0.0; 3]), (5, [0.0, 100e6, used]), (10, [40e6, 200e6, used])];
+        for (second, values) in rows {
+            for (metric, value) in metrics.into_iter().zip(values) {
+                let subject = if metric == Metric::ReadBytes { "sda" } else { "/web" };
+                script.sample(second * S, metric, subject, value);
+            }
+            script.sample(second * S, Metric::CgroupNumber, "/web", 40.0);
+        }
+        for index in 0..512_u64 {
+            let once = script.read("sda", 131_072).sector(index * 256).by(7, "db");
+            once.origin(Origin::Readahead).direct(0, 0, 1000).add();
+        }
+        script.wait((7, "db"), WaitClass::PageRead, 9 * S, 9 * S, 0);
+        let device = script.names.intern("sda");
+        script.batch.waits.last_mut().unwrap().device = Some(device);
+        let found = diagnose(&script.summary()).findings;
+        found.into_iter().find(|finding| finding.cause == "page-cache-thrash")
+    }
+
+    #[test]
+    fn a_limit_on_memory_that_is_used_up_is_named_with_its_cgroup() {
+        let found = limited(90e6).unwrap();
+        let expected = "the working set of db (7) does not fit in the 95.4 MiB of its cgroup /web: \
+                        40 % of its reads from sda are repeated";
+        assert_eq!(found.sentence, expected);
+        assert!(found.fix.starts_with("raise the limit on memory of /web"), "{}", found.fix);
+        assert_eq!(limited(30e6), None, "it has memory left");
     }
 
     /// The same with this many bytes of refaults per second.
