@@ -7,6 +7,8 @@ use iowhy_model::command::shell_word;
 
 /// The least number of discards in total.
 const LEAST: u64 = 20;
+/// The mean discard above which smaller ones let other requests in between, bytes. Chosen.
+const LARGE: f64 = 67_108_864.0;
 /// Waits for commits, which wait for the discards of what they freed.
 const OF_COMMITS: &[WaitClass] = &[WaitClass::JournalCommit, WaitClass::JournalSpace];
 
@@ -49,10 +51,11 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let by = top.filter(|row| !row.subject.process.is_empty()).map_or_else(String::new, |row| {
         format!(" of {}", words::process(&row.subject.process, row.subject.pid, None))
     });
+    let mean_bytes = discards.average_bytes.unwrap_or(0.0);
     let sentence = format!(
         "{name} is busy with discards{by}, {} per second of {} each: {} of its time",
         words::number(discards.requests_per_s),
-        words::bytes(discards.average_bytes.unwrap_or(0.0)),
+        words::bytes(mean_bytes),
         words::percent(time(device) as f64 / facts::device_time_ns(device).max(1) as f64),
     );
     let whole_ns = facts::device_time_ns(device);
@@ -79,7 +82,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
             "ns",
             format!("iowhy stages -d {name}"),
         )
-        .fix(fix(name, mounted.map(|mount| mount.kind.as_str()), by_program))
+        .fix(fix(name, mounted.map(|mount| mount.kind.as_str()), by_program, mean_bytes))
         .check(check(mounted.map(|mount| (mount.path.as_str(), mount.kind.as_str()))))
         .into())
 }
@@ -107,7 +110,7 @@ fn check(mount: Option<(&str, &str)>) -> String {
     }
 }
 
-fn fix(name: &str, mounted: Option<&str>, sender: Option<&str>) -> String {
+fn fix(name: &str, mounted: Option<&str>, sender: Option<&str>, mean_bytes: f64) -> String {
     let of_program = sender.map(|sender| format!("run {sender} off-peak"));
     let source = match mounted {
         // Since Linux 6.2 btrfs discards by default.
@@ -126,20 +129,33 @@ fn fix(name: &str, mounted: Option<&str>, sender: Option<&str>) -> String {
              mounts on devices above it, fstrim, blkdiscard, mkfs), and run that off-peak",
         ),
     };
-    format!(
-        "{source}; `echo 67108864 > /sys/block/{name}/queue/discard_max_bytes` makes each discard \
-             smaller"
-    )
+    let size = match mean_bytes > LARGE {
+        true => format!(
+            "; `echo {LARGE} > /sys/block/{name}/queue/discard_max_bytes` makes each discard smaller"
+        ),
+        false => String::new(),
+    };
+    source.to_owned() + &size
 }
 
 #[cfg(test)]
 mod tests {
     #[test]
     fn who_is_not_mounted_with_discard_is_not_told_to_mount_without() {
-        assert!(super::fix("sda", Some("ext4"), Some("rm")).starts_with("mount without discard"));
-        assert!(super::fix("sda", Some("btrfs"), None).contains("nodiscard"));
-        assert!(super::fix("sda", None, None).contains("find what sends them"));
-        assert!(super::fix("sda", None, Some("fstrim")).starts_with("run fstrim off-peak"));
+        assert!(
+            super::fix("sda", Some("ext4"), Some("rm"), 4096.0)
+                .starts_with("mount without discard")
+        );
+        assert!(super::fix("sda", Some("btrfs"), None, 4096.0).contains("nodiscard"));
+        assert!(super::fix("sda", None, None, 4096.0).contains("find what sends them"));
+        assert!(super::fix("sda", None, Some("fstrim"), 4096.0).starts_with("run fstrim off-peak"));
+    }
+
+    #[test]
+    fn the_size_of_discards_is_changed_where_that_is_the_trouble() {
+        let fix = |mean_bytes| super::fix("sda", None, Some("fstrim"), mean_bytes);
+        assert!(fix(1e9).contains("echo 67108864"));
+        assert_eq!(fix(10e6), "run fstrim off-peak");
     }
 
     #[test]

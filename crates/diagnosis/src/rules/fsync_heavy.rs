@@ -33,10 +33,10 @@ const LARGE: &str = "write less for each sync: if a change is much smaller, the 
                      compact a bbolt file, or open it with NoFreelistSync); commit several changes \
                      with one sync, or put the file on its own device";
 const GROWING: &str = "write into space that was allocated and written before (a log of segments \
-                       that are reused): its fdatasync commits the journal each time, since the \
-                       file grows, and without that is one write and one flush; commit several \
-                       changes with one sync, or put the log on its own device, one with \
-                       power-loss protection";
+                       that are reused; fallocate alone is not enough): its fdatasync commits the \
+                       journal each time, since the file grows or its space was never written, and \
+                       without that is one write and one flush; commit several changes with one \
+                       sync, or put the log on its own device, one with power-loss protection";
 
 rule!(
     "fsync-heavy",

@@ -23,8 +23,8 @@ const KINDS: &[KernelWork] = &[
         what: "fstrim discards unused space",
         functions: &["ext4_trim_fs", "xfs_ioc_trim", "xfs_trim_*", "btrfs_trim_fs", "f2fs_trim_fs"],
         processes: &["fstrim"],
-        fix: "run it off-peak (`systemctl edit fstrim.timer`), in smaller ranges (`fstrim -o \
-              OFFSET -l LENGTH`); do not disable it: without it flash and thin pools fill up",
+        fix: "run it off-peak (`systemctl edit fstrim.timer`), without short extents (`fstrim \
+              --minimum 1M`) or in smaller ranges (`-o OFFSET -l LENGTH`); do not disable it: without it flash and thin pools fill up",
     },
     KernelWork {
         what: "XFS frees the blocks of removed files",
@@ -75,12 +75,15 @@ fn judge(facts: &Facts<'_>) -> Judged {
         return Ok(RuleVerdict::Clear);
     };
     let name = &work.device.device;
-    let victims = facts.victims(name, |process| facts::has_name(process, kind.processes));
-    let row =
-        facts.top_process(work.device, |row| facts::has_name(&row.subject.process, kind.processes));
+    let is_own = |process: &str| facts::has_name(process, kind.processes);
+    let victims = facts.victims(name, is_own);
+    let own = facts.waits(|group| is_own(&group.process) && group.device.as_ref() == Some(name));
+    let requests = Claims::of_device(facts, name).scaled(work.share);
+    let row = facts.top_process(work.device, |row| is_own(&row.subject.process));
     let (share, beside) = (words::percent(work.share), facts.beside(&victims));
     let sentence = format!("{} on {name}: {share} of the device's time{beside}", kind.what);
     Ok(Finding::of_work(facts, &work, &victims, sentence)
+        .causing(Claims::of_waits(&own).and(&requests))
         .about(facts::subject_of(name, row))
         .sure(if work.by_function { Confidence::Certain } else { Confidence::Likely })
         .shown("share of the device's time", work.share * 100.0, "%", format!("iowhy -d {name}"))
