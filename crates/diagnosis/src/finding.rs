@@ -545,7 +545,8 @@ impl Finding {
         self
     }
 
-    /// Shows the other program that waits longest for the one that this is about.
+    /// Says what the program does that this is about, and shows the other program that waits
+    /// longest for it.
     fn say_who_waits_behind(&mut self, facts: &Facts<'_>) {
         let is_said = self.evidence.iter().any(|shown| shown.command.starts_with(CHAINS));
         let pid = facts.main_pid(&self.subject);
@@ -555,9 +556,11 @@ impl Finding {
             self.sentence.push_str(&format!("; it works for {who}, which dumps the database"));
             self.fix = format!("{advice}; else {}", self.fix);
         }
-        if let Some((worker, is, advice)) = facts.worker(&self.subject) {
-            let who = words::process(&process, Some(worker), None);
-            self.sentence.push_str(&format!("; {who} is {is}"));
+        if let Some((pid, does, advice)) = facts.operation(&self.subject) {
+            let who = words::process(&process, Some(pid), None);
+            // What it does stands before what it waits for: a page has room for the beginning.
+            let own = self.sentence.strip_prefix(&who).map(|rest| format!("it{rest}"));
+            self.sentence = format!("{who} {does}: {}", own.as_ref().unwrap_or(&self.sentence));
             self.fix = format!("{advice}; else {}", self.fix);
         }
         let behind = pid.filter(|_| !is_said).and_then(|pid| facts.longest_behind(pid));

@@ -35,7 +35,10 @@ mod databases;
 mod logs;
 mod mail;
 mod monitoring;
+mod operations;
 mod services;
+
+pub use operations::operation_of;
 
 /// The role of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -97,10 +100,6 @@ pub enum Topic {
     Scan,
     /// Work of its own beside its clients' queries: vacuum, rebuilding a table.
     Maintenance,
-    /// Commits wait for a replica's.
-    Standby,
-    /// A query marks rows that nobody has read before.
-    FirstRead,
 }
 
 /// One program.
@@ -153,16 +152,6 @@ impl KnownProgram {
     pub fn advice(&self, topic: Topic) -> Option<&'static str> {
         self.advice.iter().find(|advice| advice.0 == topic).map(|advice| advice.1)
     }
-}
-
-/// Returns what kind of a program's processes is in these functions, as sentences name it, and its
-/// advice.
-pub fn worker_of(process: &str, functions: &[String]) -> Option<(&'static str, &'static str)> {
-    let program = of(Some(process), None)?;
-    let own = databases::WORKERS.iter().filter(|(name, ..)| *name == program.name);
-    let mut own = own.filter(|(_, function, ..)| functions.iter().any(|one| one == function));
-    let (.., is, topic) = own.next()?;
-    Some((is, program.advice(*topic)?))
 }
 
 /// Whether a path contains a part; `*` in a part matches anything within one name.

@@ -178,11 +178,11 @@ impl Facts<'_> {
         (own_ns as f64 >= NEARLY_ALL * waited.time_ns as f64).then_some(pid)
     }
 
-    /// Returns the number of a process of a finding's program for which others wait, what kind of
-    /// its program's processes it is, as sentences name it, and its advice, where the functions it
-    /// waits in show it most of the time. If the finding is about several processes, this one waits
-    /// for the same device, and others for it as long as for a warning.
-    pub fn worker(&self, subject: &Subject) -> Option<(u32, &'static str, &'static str)> {
+    /// Returns the number of a process of a finding's program for which others wait, what it is or
+    /// does, with the verb, and what to do about it, where the functions it waits in show it most
+    /// of the time. If the finding is about several processes, this one waits for the same device,
+    /// and others for it as long as for a warning.
+    pub fn operation(&self, subject: &Subject) -> Option<(u32, &'static str, &'static str)> {
         let pid = self.main_pid(subject);
         let is_of = |row: &&ChainRow| {
             row.steps.last().is_some_and(|step| match pid {
@@ -196,17 +196,17 @@ impl Facts<'_> {
         for row in self.chains().filter(is_of) {
             all_ns = all_ns.saturating_add(row.time_ns);
             let Some(step) = row.steps.last() else { continue };
-            if let Some(worker) = programs::worker_of(&step.process, &step.user_stack) {
-                let (its_ns, longest): &mut (u64, (u64, u32)) = shown.entry(worker).or_default();
+            if let Some(operation) = programs::operation_of(&step.process, &step.user_stack) {
+                let (its_ns, longest): &mut (u64, (u64, u32)) = shown.entry(operation).or_default();
                 *its_ns = its_ns.saturating_add(row.time_ns);
                 *longest = (*longest).max((row.time_ns, step.pid));
             }
         }
-        let ((is, advice), (time_ns, (_, its_pid))) =
+        let ((does, advice), (time_ns, (_, its_pid))) =
             shown.into_iter().max_by_key(|(_, (time_ns, _))| *time_ns)?;
         let least_ns = WARNING_SHARE * self.duration_ns() as f64;
         let is_felt = pid.is_some() || time_ns as f64 >= least_ns;
-        (is_felt && time_ns.saturating_mul(2) >= all_ns).then_some((its_pid, is, advice))
+        (is_felt && time_ns.saturating_mul(2) >= all_ns).then_some((its_pid, does, advice))
     }
 
     /// Returns the other program that waits longest for a process which waits for storage, as
@@ -325,8 +325,9 @@ mod tests {
             row.user_stack_id = stack.filter(|_| row.tid == 1);
         }
         let found = diagnose(&script.summary()).findings.remove(0);
-        let said = "; postgres (1) is the WAL receiver of a standby; shop (3) waits for postgres";
-        assert!(found.sentence.ends_with(said), "{}", found.sentence);
+        let said = "postgres (1) is the WAL receiver of a standby: it waits ";
+        assert!(found.sentence.starts_with(said), "{}", found.sentence);
+        assert!(found.sentence.ends_with("; shop (3) waits for postgres"), "{}", found.sentence);
         assert!(found.fix.contains("ANY 1 (a, b)"), "{}", found.fix);
     }
 

@@ -4,21 +4,6 @@
 
 use super::FileRole::{Compaction, Data, Snapshot, Temporary, WriteAheadLog};
 use super::KnownProgram;
-use super::Topic;
-
-/// Kinds of processes of a program: its name, a function that only they are in, what they are, and
-/// the topic of their advice.
-pub(super) const WORKERS: &[(&str, &str, &str, Topic)] = &[
-    ("PostgreSQL", "WalReceiverMain", "the WAL receiver of a standby", Topic::Standby),
-    ("PostgreSQL", "CheckpointerMain", "the checkpointer", Topic::Checkpoint),
-    ("PostgreSQL", "AutoVacWorkerMain", "an autovacuum worker", Topic::Maintenance),
-    (
-        "PostgreSQL",
-        "XLogSaveBufferForHint",
-        "the first to read new rows, and writes each of their pages to the log to mark them",
-        Topic::FirstRead,
-    ),
-];
 
 pub(super) const ALL: &[KnownProgram] = &[
     program! {
@@ -66,15 +51,6 @@ pub(super) const ALL: &[KnownProgram] = &[
             pg_stat_activity`, pg_stat_progress_vacuum); for autovacuum raise \
             autovacuum_vacuum_cost_delay or lower autovacuum_vacuum_cost_limit, run VACUUM FULL, \
             CLUSTER and CREATE INDEX off-peak",
-        Standby: "PostgreSQL: where commits of the primary wait for this standby \
-            (pg_stat_replication.sync_state), put its pg_wal on a faster device, let any of \
-            several standbys answer (`synchronous_standby_names = 'ANY 1 (a, b)'`), or set \
-            synchronous_commit=remote_write on the primary: a crash of both machines then loses \
-            the last transactions",
-        FirstRead: "PostgreSQL: VACUUM a table after it was loaded (or load it by COPY ... \
-            FREEZE), so that queries need not mark its rows; with checksums or wal_log_hints=on \
-            each page that they mark is written to the log whole, and more shared_buffers let \
-            others write it to the table",
         Spill: "PostgreSQL: raise work_mem for the sessions that sort or hash (`log_temp_files=0` \
             names the queries), or set temp_tablespaces to another device",
         Pool: "PostgreSQL: raise effective_io_concurrency (reads ahead of bitmap scans, and from \

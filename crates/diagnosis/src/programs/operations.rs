@@ -1,0 +1,270 @@
+//! What a program is doing, told by its own functions on the stack: a statement of a client, or
+//! one of the program's workers.
+//!
+//! Functions are those that the programs' distributed binaries export; the first entry that fits
+//! counts, so that what a client asked for stands before what it takes.
+//!
+//! What does not belong here: advice that depends on files alone (see the siblings).
+
+use super::{Topic, of};
+
+/// What a program does.
+struct Operation {
+    /// The program, as [`super::KnownProgram`] names it.
+    program: &'static str,
+    /// Functions any of which tell it, without their parameters.
+    functions: &'static [&'static str],
+    /// Functions of which one has to be there, too; any if there are none.
+    beneath: &'static [&'static str],
+    /// What the process is or does, with the verb.
+    does: &'static str,
+    advice: Advice,
+}
+
+/// What to do about it.
+enum Advice {
+    /// What holds for that topic anyway.
+    Topic(Topic),
+    /// Something of its own.
+    Own(&'static str),
+}
+
+/// Functions that read a page.
+const READS: &[&str] = &["mdread", "pread", "pread64", "__libc_pread", "__libc_pread64"];
+
+const POSTGRESQL: &str = "PostgreSQL";
+const MYSQL: &str = "MySQL/MariaDB";
+
+const ALL: &[Operation] = &[
+    Operation {
+        program: POSTGRESQL,
+        functions: &["WalReceiverMain"],
+        beneath: &[],
+        does: "is the WAL receiver of a standby",
+        advice: Advice::Own(
+            "PostgreSQL: where commits of the primary wait for this standby \
+             (pg_stat_replication.sync_state), put its pg_wal on a faster device, let any of \
+             several standbys answer (`synchronous_standby_names = 'ANY 1 (a, b)'`), or set \
+             synchronous_commit=remote_write on the primary: a crash of both machines then loses \
+             the last transactions",
+        ),
+    },
+    Operation {
+        program: POSTGRESQL,
+        functions: &["CheckpointerMain"],
+        beneath: &[],
+        does: "is the checkpointer",
+        advice: Advice::Topic(Topic::Checkpoint),
+    },
+    Operation {
+        program: POSTGRESQL,
+        functions: &["AutoVacWorkerMain"],
+        beneath: &[],
+        does: "is an autovacuum worker",
+        advice: Advice::Topic(Topic::Maintenance),
+    },
+    Operation {
+        program: POSTGRESQL,
+        functions: &["StartupProcessMain"],
+        beneath: READS,
+        does: "replays the log, and reads the pages that it changes first",
+        advice: Advice::Own(
+            "PostgreSQL: recovery_prefetch (15 and later) reads ahead, with a larger \
+             maintenance_io_concurrency and wal_decode_buffer_size more; more shared_buffers keep \
+             the pages; checkpoints more often leave less to replay after a crash",
+        ),
+    },
+    Operation {
+        program: POSTGRESQL,
+        functions: &["XLogSaveBufferForHint"],
+        beneath: &[],
+        does: "is the first to read new rows, and writes each of their pages to the log to mark \
+               them",
+        advice: Advice::Own(
+            "PostgreSQL: VACUUM a table after it was loaded (or load it by COPY ... FREEZE), so \
+             that queries need not mark its rows; with checksums or wal_log_hints=on each page \
+             that they mark is written to the log whole, and more shared_buffers let others write \
+             it to the table",
+        ),
+    },
+    Operation {
+        program: POSTGRESQL,
+        functions: &[
+            "RI_FKey_cascade_del",
+            "RI_FKey_noaction_del",
+            "RI_FKey_restrict_del",
+            "RI_FKey_setnull_del",
+            "RI_FKey_setdefault_del",
+        ],
+        beneath: READS,
+        does: "deletes rows, and looks for others that refer to each of them by a foreign key",
+        advice: Advice::Own(
+            "PostgreSQL: give the referring columns an index (a foreign key does not make one): \
+             without it each deleted row scans the whole referring table",
+        ),
+    },
+    Operation {
+        program: POSTGRESQL,
+        functions: &["index_build", "cluster_rel", "heap_vacuum_rel"],
+        beneath: &[],
+        does: "builds an index, or rewrites or vacuums a table",
+        advice: Advice::Topic(Topic::Maintenance),
+    },
+    Operation {
+        program: POSTGRESQL,
+        functions: &["_bt_doinsert", "btinsert", "hashinsert", "gininsert", "gistinsert"],
+        beneath: READS,
+        does: "adds keys to an index that is not in memory, and reads the page of each first",
+        advice: Advice::Own(
+            "PostgreSQL: use keys that grow with time (bigint, UUIDv7) instead of random ones \
+             (UUIDv4, hashes), so that new ones meet in the same pages; drop indexes that nobody \
+             reads, partition the table by time, or keep the indexes in memory (shared_buffers, \
+             pg_prewarm after a restart)",
+        ),
+    },
+    Operation {
+        program: POSTGRESQL,
+        functions: &["SimpleLruReadPage", "SimpleLruReadPage_ReadOnly"],
+        beneath: &[],
+        does: "looks up the state of old transactions",
+        advice: Advice::Own(
+            "PostgreSQL: fewer savepoints and exception blocks, no transactions that stay open \
+             for long, VACUUM (FREEZE) for old rows; from version 17 on larger \
+             transaction_buffers, subtransaction_buffers and multixact_member_buffers",
+        ),
+    },
+    Operation {
+        program: POSTGRESQL,
+        functions: &["XLogFileInit"],
+        beneath: &[],
+        does: "fills a new segment of the log with zeros",
+        advice: Advice::Own(
+            "PostgreSQL: raise min_wal_size and leave wal_recycle on (the default), so that old \
+             segments are used again",
+        ),
+    },
+    Operation {
+        program: MYSQL,
+        functions: &["handle_slave_sql"],
+        beneath: &[],
+        does: "applies the changes of a primary",
+        advice: Advice::Own(
+            "MySQL/MariaDB: apply several at once (replica_parallel_workers; MariaDB: \
+             slave_parallel_threads with slave_parallel_mode=optimistic); on a replica that may \
+             be made anew, innodb_flush_log_at_trx_commit=2 and sync_binlog=1000 sync less: a \
+             crash of its machine then loses up to a second",
+        ),
+    },
+    Operation {
+        program: MYSQL,
+        functions: &["Sql_cmd_truncate_table::execute"],
+        beneath: &[],
+        does: "truncates tables, and makes and syncs new files for each",
+        advice: Advice::Own(
+            "MySQL/MariaDB: empty small tables by DELETE in one transaction; tests: undo by \
+             ROLLBACK, or keep the data directory on a tmpfs",
+        ),
+    },
+    Operation {
+        program: MYSQL,
+        functions: &[
+            "mysql_create_table_no_lock",
+            "mysql_create_table",
+            "Sql_cmd_create_table_like::execute",
+            "mysql_rm_table",
+            "mysql_rm_table_no_locks",
+        ],
+        beneath: &[],
+        does: "creates or drops tables, and syncs files for each",
+        advice: Advice::Own(
+            "MySQL/MariaDB: create tables once and empty them instead, or use temporary tables; \
+             tests: keep the data directory on a tmpfs",
+        ),
+    },
+    Operation {
+        program: MYSQL,
+        functions: &[
+            "mysql_alter_table",
+            "Sql_cmd_alter_table::execute",
+            "Sql_cmd_optimize_table::execute",
+            "Sql_cmd_check_table::execute",
+            "Sql_cmd_analyze_table::execute",
+            "mysql_recreate_table",
+        ],
+        beneath: &[],
+        does: "changes, rebuilds or checks a table",
+        advice: Advice::Topic(Topic::Maintenance),
+    },
+    Operation {
+        program: MYSQL,
+        functions: &["handler::ha_write_row"],
+        beneath: READS,
+        does: "adds rows whose keys are not in memory, and reads the page of each first",
+        advice: Advice::Own(
+            "MySQL/MariaDB: use keys that grow with time (AUTO_INCREMENT, UUIDv7) instead of \
+             random ones (UUIDv4, hashes), so that new ones meet in the same pages; drop indexes \
+             that nobody reads; raise innodb_buffer_pool_size",
+        ),
+    },
+];
+
+/// Returns what one of a program's processes in these functions is or does, with the verb, and what
+/// to do about it.
+pub fn operation_of(process: &str, functions: &[String]) -> Option<(&'static str, &'static str)> {
+    let program = of(Some(process), None)?;
+    let is_on = |wanted: &[&str]| {
+        functions.iter().any(|function| {
+            // C++ functions are written with their parameters.
+            let name = function.split('(').next().unwrap_or(function);
+            wanted.contains(&name)
+        })
+    };
+    let own = ALL.iter().filter(|operation| operation.program == program.name);
+    let found = own
+        .filter(|operation| operation.beneath.is_empty() || is_on(operation.beneath))
+        .find(|operation| is_on(operation.functions))?;
+    let advice = match found.advice {
+        Advice::Topic(topic) => program.advice(topic)?,
+        Advice::Own(advice) => advice,
+    };
+    Some((found.does, advice))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn does(process: &str, functions: &[&str]) -> Option<&'static str> {
+        let functions: Vec<String> =
+            functions.iter().map(|function| (*function).to_owned()).collect();
+        operation_of(process, &functions).map(|(does, _)| does)
+    }
+
+    #[test]
+    fn each_entry_has_its_program_and_advice() {
+        for operation in ALL {
+            let process = if operation.program == MYSQL { "mariadbd" } else { "postgres" };
+            let functions = [operation.functions, operation.beneath].concat();
+            for function in operation.functions {
+                let one = [&[*function], operation.beneath].concat();
+                assert_eq!(does(process, &one), Some(operation.does), "{function}");
+            }
+            assert_eq!(does("other", &functions), None);
+        }
+    }
+
+    #[test]
+    fn a_statement_is_told_by_its_function_whatever_its_parameters() {
+        let truncate = ["fdatasync", "Sql_cmd_truncate_table::execute(THD*)", "start_thread"];
+        assert!(does("mariadbd", &truncate).unwrap().starts_with("truncates tables"));
+        assert_eq!(does("mariadbd", &["fdatasync", "mysql_execute_command(THD*, bool)"]), None);
+    }
+
+    #[test]
+    fn what_is_added_to_an_index_is_told_from_its_commit() {
+        let insert = ["btinsert", "ExecInsertIndexTuples"];
+        assert_eq!(does("postgres", &insert), None, "it waits for something else");
+        let reads = ["__libc_pread", "mdread", "btinsert", "ExecInsertIndexTuples"];
+        assert!(does("postgres", &reads).unwrap().starts_with("adds keys"));
+    }
+}
