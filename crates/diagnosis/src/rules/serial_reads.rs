@@ -235,7 +235,8 @@ impl MappedReads {
                        map, or load the map first (MAP_POPULATE, madvise(MADV_WILLNEED)): a page \
                        fault stops the thread with all that it holds, such as Python's interpreter \
                        lock or one of Go's GOMAXPROCS processors, and with them threads that do no \
-                       I/O";
+                       I/O; a Java thread in one reaches no safepoint, for which all others wait \
+                       (a garbage collection)";
 
     /// Returns the page faults that most requests of a device are.
     pub fn new(facts: &Facts<'_>, device: &DeviceSummary) -> Option<MappedReads> {
