@@ -9,7 +9,7 @@
 use object::{Object, ObjectSection, ReadCache};
 use rustc_hash::FxHashMap;
 use rustix::io::{ReadWriteFlags, preadv2};
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::IoSliceMut;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
@@ -31,8 +31,21 @@ const MOST_PROCESSES: usize = 64;
 struct Mapping {
     start: u64,
     end: u64,
+    /// The offset in the file at which it begins, bytes.
+    offset: u64,
     /// The name of its entry in `/proc/PID/map_files`.
     range: String,
+}
+
+/// A place in a file that a process has mapped.
+#[derive(Debug)]
+pub(super) struct FilePlace {
+    /// The file, whatever its name is now.
+    pub path: PathBuf,
+    /// What it was when it was looked at.
+    pub about: Metadata,
+    /// Bytes from its beginning.
+    pub offset: u64,
 }
 
 /// The bytes that may still be read.
@@ -53,13 +66,7 @@ impl Default for Allowance {
 impl Allowance {
     /// Whether the function at the address may be named. Memory without a file needs no reads.
     pub fn covers(&mut self, process: u32, address: u64) -> bool {
-        let Some(mapping) = self.mapping(process, address) else { return true };
-        let path = PathBuf::from(format!("/proc/{process}/map_files/{}", mapping.range));
-        // Opening a device can have side effects.
-        let Ok(about) = std::fs::metadata(&path) else { return true };
-        if !about.is_file() {
-            return true;
-        }
+        let Some(FilePlace { path, about, .. }) = self.place(process, address) else { return true };
         let key = (about.dev(), about.ino());
         if let Some(known) = self.files.get(&key) {
             return *known;
@@ -68,6 +75,16 @@ impl Allowance {
         let is_covered = self.take(cost);
         self.files.insert(key, is_covered);
         is_covered
+    }
+
+    /// Returns the place of an address in the file that is mapped there; `None` if that is none, or
+    /// no regular one: opening a device can have side effects.
+    pub fn place(&mut self, process: u32, address: u64) -> Option<FilePlace> {
+        let mapping = self.mapping(process, address)?;
+        let path = PathBuf::from(format!("/proc/{process}/map_files/{}", mapping.range));
+        let about = std::fs::metadata(&path).ok().filter(Metadata::is_file)?;
+        let offset = mapping.offset.checked_add(address - mapping.start)?;
+        Some(FilePlace { path, about, offset })
     }
 
     /// Whether these parts of a file, by offset and length, may be read.
@@ -104,12 +121,14 @@ impl Allowance {
 fn mappings_in(maps: &str) -> Vec<Mapping> {
     let mapping = |line: &str| {
         let (range, rest) = line.split_once(' ')?;
-        rest.split_whitespace().nth(4).filter(|path| path.starts_with('/'))?;
+        let mut words = rest.split_whitespace();
+        let offset = words.nth(1)?;
+        words.nth(2).filter(|path| path.starts_with('/'))?;
         let (start, end) = range.split_once('-')?;
         let number = |text: &str| u64::from_str_radix(text, 16).ok();
-        let (start, end) = (number(start)?, number(end)?);
+        let (start, end, offset) = (number(start)?, number(end)?, number(offset)?);
         // Unlike in `maps`, there are no zeros in front.
-        Some(Mapping { start, end, range: format!("{start:x}-{end:x}") })
+        Some(Mapping { start, end, offset, range: format!("{start:x}-{end:x}") })
     };
     maps.lines().filter_map(mapping).collect()
 }
@@ -202,17 +221,17 @@ mod tests {
 
     #[test]
     fn mappings_of_files_alone_are_read() {
-        let maps = "55d0-55e0 r-xp 00000000 fd:00 12 /usr/bin/a b\n\
+        let maps = "55d0-55e0 r-xp 00002000 fd:00 12 /usr/bin/a b\n\
                     7f00-7f10 rw-p 00000000 00:00 0 \n\
                     00401000-0048b000 r-xp 00000000 fd:00 13 /usr/bin/static\n\
                     7f10-7f20 r-xp 00000000 00:00 0 [vdso]\nnonsense\n";
         let found = mappings_in(maps);
         let found: Vec<_> = found
             .iter()
-            .map(|mapping| (mapping.start, mapping.end, mapping.range.as_str()))
+            .map(|mapping| (mapping.start, mapping.end, mapping.offset, mapping.range.as_str()))
             .collect();
-        let of_static = (0x40_1000, 0x48_b000, "401000-48b000");
-        assert_eq!(found, [(0x55d0, 0x55e0, "55d0-55e0"), of_static]);
+        let of_static = (0x40_1000, 0x48_b000, 0, "401000-48b000");
+        assert_eq!(found, [(0x55d0, 0x55e0, 0x2000, "55d0-55e0"), of_static]);
         assert!(Allowance::default().covers(std::process::id(), 0));
     }
 }

@@ -15,6 +15,7 @@
 //! | `health` | asks devices for their health, with a process of its own |
 //! | `allowance` | how much of programs' files it may read from disk |
 //! | `perf_map` | names of JIT-compiled functions |
+//! | `go_names` | names of functions of Go programs, stripped ones too |
 //! | `sleeping_stack` | the functions that a sleeping thread is in |
 //! | `unwind` | the functions of copied stacks, by the tables of `unwind_tables` |
 //!
@@ -24,6 +25,7 @@
 mod allowance;
 mod aside;
 mod code;
+mod go_names;
 pub mod health;
 mod perf_map;
 mod question;

@@ -3,6 +3,7 @@
 use super::MOST_TIME;
 use super::allowance::Allowance;
 use super::code::Code;
+use super::go_names::GoNames;
 use super::perf_map::PerfMaps;
 use super::question::{FrameName, Lookup, Question, WORDS};
 use super::sleeping_stack;
@@ -77,6 +78,7 @@ struct Tools {
     symbolizer: Symbolizer,
     allowance: Allowance,
     perf_maps: PerfMaps,
+    go_names: GoNames,
     code: Code,
     unwinder: StackUnwinder,
     look: Option<Look>,
@@ -149,12 +151,18 @@ impl Tools {
         let Ok(symbols) = self.symbolizer.symbolize(&source, Input::AbsAddr(addresses)) else {
             return self.in_halves(process, addresses);
         };
-        let named = symbols.iter().zip(addresses).map(|(symbol, address)| match symbol {
-            Symbolized::Unknown(Reason::UnknownAddr) => {
-                let name = self.perf_maps.name(process, *address);
+        let (perf_maps, go_names) = (&mut self.perf_maps, &mut self.go_names);
+        let named = symbols.iter().zip(addresses).map(|(symbol, address)| {
+            let place = match FrameName::from_symbol(symbol) {
+                FrameName::Nameless => self.allowance.place(process, *address),
+                name => return name,
+            };
+            // Compiled code may be mapped from a file in memory.
+            let of_go = place.and_then(|place| go_names.name(&place, &mut self.allowance));
+            of_go.unwrap_or_else(|| {
+                let name = perf_maps.name(process, *address);
                 name.map_or(FrameName::Nameless, |name| FrameName::Compiled(name.into_owned()))
-            }
-            symbol => FrameName::from_symbol(symbol),
+            })
         });
         Some(named.collect())
     }

@@ -106,7 +106,12 @@ pub(super) enum FileTables {
 }
 
 /// The identity of a file's content: a changed file is read again.
-type FileKey = (u64, u64, u64, i64, i64);
+pub(super) type FileKey = (u64, u64, u64, i64, i64);
+
+/// Returns the identity of a file's content.
+pub(super) fn file_key(about: &Metadata) -> FileKey {
+    (about.dev(), about.ino(), about.len(), about.mtime(), about.mtime_nsec())
+}
 
 /// The tables read so far.
 #[derive(Debug, Default)]
@@ -118,7 +123,7 @@ pub(super) struct TablesOfFiles {
 impl TablesOfFiles {
     /// The tables of a file that is open.
     pub fn of(&mut self, file: &File, about: &Metadata, allowance: &mut Allowance) -> FileTables {
-        let key = (about.dev(), about.ino(), about.len(), about.mtime(), about.mtime_nsec());
+        let key = file_key(about);
         if let Some(known) = self.by_file.get(&key) {
             return known.clone();
         }
@@ -162,7 +167,7 @@ fn read(file: &File, length: u64, allowance: &mut Allowance) -> FileTables {
 }
 
 /// Reads a part of a file, whose length the caller has bounded.
-fn part_of(file: &File, offset: u64, bytes: usize) -> Option<Vec<u8>> {
+pub(super) fn part_of(file: &File, offset: u64, bytes: usize) -> Option<Vec<u8>> {
     let mut part = vec![0; bytes];
     file.read_exact_at(&mut part, offset).ok()?;
     Some(part)
@@ -295,11 +300,11 @@ fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_le_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
 }
 
-fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+pub(super) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
 
-fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+pub(super) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
 }
 
