@@ -98,6 +98,8 @@ pub enum Topic {
     RowLock,
     /// A table is read whole.
     Scan,
+    /// Reads of its own that no client waits for yet.
+    Ahead,
     /// Work of its own beside its clients' queries: vacuum, rebuilding a table.
     Maintenance,
 }

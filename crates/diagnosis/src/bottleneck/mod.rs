@@ -10,12 +10,14 @@
 //! | `kind` | the kind of call that a wait is in |
 //! | `group` | the waits of one kind for one device, by program |
 //! | `bound` | what bounds them, and whether they are slow |
+//! | `backlog` | reads of the same program that nobody waits for |
 //! | `saturated` | a saturated device, with or without waits for it |
 //! | `report` | the finding: sentence, evidence, fix and check |
 //!
 //! What does not belong here: mechanisms (see [`super::rules`]), and names of programs (see
 //! [`super::programs`]).
 
+mod backlog;
 pub(super) mod bound;
 pub(super) mod group;
 pub(super) mod kind;

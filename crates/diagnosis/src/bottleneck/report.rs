@@ -2,6 +2,7 @@
 //!
 //! What does not belong here: which waits those are (see [`super::group`]).
 
+use super::backlog::{self, OwnBacklog};
 use super::bound::{self, bound};
 use super::group::GroupedWaits;
 use super::kind::BottleneckKind;
@@ -11,7 +12,7 @@ use crate::facts::shape::two_modes;
 use crate::facts::thresholds::MOST;
 use crate::facts::{self, Facts, PAGE, Waited};
 use crate::finding::{Confidence, Finding, Severity};
-use crate::programs::{self, FileRole};
+use crate::programs::{self, FileRole, Topic};
 use crate::subject::Subject;
 use crate::words;
 use iowhy_analysis::summary::{DeviceSummary, Direction};
@@ -147,11 +148,13 @@ fn sentence(
     let longest = (longest_ns >= UNLIKE_THE_MEAN * mean_ns)
         .then(|| format!(", up to {}", words::time(longest_ns)));
     let server = convoy::served_by(facts, &top.waited).map(|server| format!("; {server}"));
+    let backlog = OwnBacklog::of(facts, group).map(|backlog| backlog.words(top.process));
     format!(
-        "{who} {verb} {how}{}{on}{saturated} {} on average{}{second}{}",
+        "{who} {verb} {how}{}{on}{saturated} {} on average{}{}{second}{}",
         file.unwrap_or_default(),
         words::time(mean_ns),
         longest.unwrap_or_default(),
+        backlog.unwrap_or_default(),
         server.unwrap_or_default(),
     )
 }
@@ -234,6 +237,10 @@ fn fix(
         (program, _) => (program, role),
     };
     let program = program.filter(|_| group.kind != BottleneckKind::Unknown);
+    if OwnBacklog::of(facts, group).is_some() {
+        let own = program.and_then(|program| program.advice(Topic::Ahead));
+        return own.unwrap_or(backlog::FIX).to_owned();
+    }
     if let Some(own) = program.and_then(|program| program.advice(group.kind.topic(role))) {
         return own.to_owned();
     }

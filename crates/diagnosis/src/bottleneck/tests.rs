@@ -80,6 +80,33 @@ fn slow_commits_of_a_database_are_named() {
 }
 
 #[test]
+fn reads_behind_its_own_are_said() {
+    let found = |in_flight: u64, origin: Origin| {
+        let mut script = Script::new(10);
+        for turn in 0..98_u64 {
+            for place in 0..in_flight {
+                let read =
+                    script.read("sda", 16_384).by(100, "mariadbd").at((turn * 100 * MS) as i64);
+                read.sector(place * 7919 + turn * 64)
+                    .origin(origin)
+                    .direct(300, 700, 99 * MS)
+                    .add();
+            }
+            let file = "/var/lib/mysql/shop/orders.ibd";
+            wait(&mut script, (100, "mariadbd"), PREAD, file, turn * 100 * MS, 99 * MS);
+        }
+        judged(&script, "slow-reads").unwrap()
+    };
+    let behind = found(60, Origin::Read);
+    let said = "mariadbd has 57 other reads in flight, for which no thread waits";
+    assert!(behind.sentence.contains(said), "{}", behind.sentence);
+    assert!(behind.fix.contains("innodb_buffer_pool_load_abort"), "{}", behind.fix);
+    for other in [found(4, Origin::Read), found(60, Origin::Readahead)] {
+        assert!(!other.sentence.contains("in flight"), "{}", other.sentence);
+    }
+}
+
+#[test]
 fn syncs_are_slow_from_five_milliseconds_on() {
     let severity = |each: u64| severity(&commits(each), "slow-sync");
     assert_eq!(severity(SLOW_SYNC_NS as u64 + MS / 10), Some(Severity::Critical));

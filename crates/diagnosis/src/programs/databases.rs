@@ -91,6 +91,11 @@ pub(super) const ALL: &[KnownProgram] = &[
             STATUS LIKE 'Created_tmp_disk%'`), add indexes, raise tmp_table_size with \
             max_heap_table_size, or move tmpdir to another device",
         Reads: "MySQL/MariaDB: raise innodb_buffer_pool_size; `EXPLAIN` the query that scans",
+        Ahead: "MySQL/MariaDB: after a restart it fills its buffer pool with what was there before \
+            (`SHOW STATUS LIKE 'Innodb_buffer_pool_load_status'`; `SET GLOBAL \
+            innodb_buffer_pool_load_abort=ON` ends that now): a lower innodb_io_capacity or \
+            innodb_buffer_pool_dump_pct reads less at a time, or give it its clients only \
+            afterwards; else it reads ahead (innodb_read_ahead_threshold)",
         Pool: "MySQL/MariaDB: raise innodb_read_io_threads and innodb_write_io_threads (at most \
             64), where it does not use native asynchronous I/O",
         Scan: "MySQL/MariaDB: `EXPLAIN` the query that reads the whole table (`SHOW PROCESSLIST`), \

@@ -245,16 +245,21 @@ impl RequestDecoder {
     }
 }
 
-/// File-system blocks that a journal's own thread writes are the journal, too: its superblock is
-/// marked as metadata and completes like any buffer.
+/// What a journal's own thread writes is the journal, too: its superblock is marked as metadata and
+/// completes like any buffer, copies of blocks that are changed meanwhile belong to no file, and of
+/// what was recorded late only the thread is known.
 fn journal_thread(request: &wire_request, origin: Origin, cx: &DecodeContext<'_>) -> Origin {
     let is_thread_of_journal = || {
         let task = cx.known.tasks.thread(request.tid);
         task.is_some_and(|task| cx.out.names.get(task.process).starts_with("jbd2/"))
     };
-    let is_journal = origin == Origin::Metadata
+    let is_of_kernel = match request.flags & wire::REQUEST_SLOW != 0 {
+        true => request.operation & cx.known.operations.masks().meta != 0,
+        false => request.flags & wire::REQUEST_KERNEL_THREAD != 0,
+    };
+    let is_journal = matches!(origin, Origin::Metadata | Origin::Unknown)
         && request.operation & 1 != 0
-        && request.flags & wire::REQUEST_KERNEL_THREAD != 0
+        && is_of_kernel
         && is_thread_of_journal();
     if is_journal { Origin::Journal } else { origin }
 }

@@ -1,0 +1,60 @@
+//! Reads of a program that it waits for, behind many that it has asked for without waiting: a cache
+//! that is filled after a restart, read-ahead of its own, a queue that is too deep.
+//!
+//! What does not belong here: reads of other programs (see `rules::noisy_neighbour`), and what the
+//! kernel reads ahead.
+
+use super::group::GroupedWaits;
+use super::kind::BottleneckKind;
+use crate::facts::thresholds::MOST;
+use crate::facts::{self, Facts};
+use iowhy_analysis::summary::Direction;
+use iowhy_model::Origin;
+
+/// The least share of the device's time that the program's own reads take. Chosen.
+const OWN: f64 = 0.8;
+/// The least reads in flight that nobody waits for, on average, and how many for each thread that
+/// waits. Chosen: fewer are a program that overlaps its reads a little.
+const DEEP: f64 = 8.0;
+const FOR_EACH: f64 = 4.0;
+
+/// The reads of a program that none of its threads waits for.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct OwnBacklog {
+    /// How many are in flight, on average.
+    depth: f64,
+}
+
+impl OwnBacklog {
+    /// Those that the first program of these waits has in flight; `None` if they are few.
+    pub fn of(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> Option<OwnBacklog> {
+        let (device, top) = (group.device?, group.programs.first()?);
+        let all_ns = facts::device_time_ns(device) as f64;
+        // What the kernel reads ahead belongs to a read that is waited for.
+        let ahead = [Origin::Readahead, Origin::PageFault];
+        let ahead_ns: u64 = ahead.map(|origin| facts::origin_of(device, origin).0).iter().sum();
+        let rows = device.processes.iter();
+        let own = rows.filter(|row| row.subject.process == top.process);
+        let reads = own.map(|row| row.usage.directions[Direction::Read].time_ns);
+        let own_ns = reads.fold(0, u64::saturating_add) as f64;
+        let watch_ns = facts.duration_ns().max(1) as f64;
+        let waiting = top.waited.time_ns as f64 / watch_ns;
+        let depth = own_ns / watch_ns - waiting;
+        let is_deep = depth >= DEEP && depth >= FOR_EACH * waiting;
+        let is_own = own_ns >= OWN * all_ns && (ahead_ns as f64) < MOST * all_ns;
+        (group.kind == BottleneckKind::Read && is_deep && is_own).then_some(OwnBacklog { depth })
+    }
+
+    /// Returns the end of a sentence about the program.
+    pub fn words(&self, process: &str) -> String {
+        format!(
+            "; {process} has {:.0} other reads in flight, for which no thread waits",
+            self.depth
+        )
+    }
+}
+
+/// The advice for any program.
+pub const FIX: &str = "let it ask for less at a time beside its clients: what it reads in the \
+                       background (a cache that is filled after a restart, read-ahead, a scan) with \
+                       a shallow queue or a limited rate";
