@@ -551,9 +551,14 @@ impl Finding {
         let is_said = self.evidence.iter().any(|shown| shown.command.starts_with(CHAINS));
         let pid = facts.main_pid(&self.subject);
         let process = self.subject.process.clone().unwrap_or_default();
-        let dump = pid.and_then(|pid| facts.dumped_by(pid));
-        if let Some((who, advice)) = &dump {
-            self.sentence.push_str(&format!("; it works for {who}, which dumps the database"));
+        // What is said of it follows words about it.
+        if !self.sentence.contains(&process) {
+            return;
+        }
+        let dump = facts.dumped_by(&self.subject, pid);
+        if let Some((who, verb, advice)) = &dump {
+            let it = if pid.is_some() { "it works" } else { "some of them work" };
+            self.sentence.push_str(&format!("; {it} for {who}, which {verb} the database"));
             self.fix = format!("{advice}; else {}", self.fix);
         }
         if let Some((pid, does, advice)) = facts.operation(&self.subject) {
@@ -565,7 +570,7 @@ impl Finding {
         }
         let behind = pid.filter(|_| !is_said).and_then(|pid| facts.longest_behind(pid));
         let least_ns = WARNING_SHARE * facts.duration_ns() as f64;
-        let is_dump = |who: &String| dump.as_ref().is_some_and(|(dump, _)| dump == who);
+        let is_dump = |who: &String| dump.as_ref().is_some_and(|(dump, ..)| dump == who);
         let behind =
             behind.filter(|(who, _, time_ns)| *time_ns as f64 >= least_ns && !is_dump(who));
         if let Some((who, verb, time_ns)) = behind {

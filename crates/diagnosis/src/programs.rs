@@ -98,6 +98,8 @@ pub enum Topic {
     RowLock,
     /// A table is read whole.
     Scan,
+    /// Syncs of a log to which much was written: of transactions that outgrow a cache.
+    Spilled,
     /// Reads of its own that no client waits for yet.
     Ahead,
     /// Work of its own beside its clients' queries: vacuum, rebuilding a table.

@@ -9,6 +9,7 @@ use super::kind::BottleneckKind;
 use crate::convoy;
 use crate::facts::by_program::WaitingProgram;
 use crate::facts::shape::two_modes;
+use crate::facts::syncs::ProgramSyncs;
 use crate::facts::thresholds::MOST;
 use crate::facts::{self, Facts, PAGE, Waited};
 use crate::finding::{Confidence, Finding, Severity};
@@ -148,15 +149,39 @@ fn sentence(
     let longest = (longest_ns >= UNLIKE_THE_MEAN * mean_ns)
         .then(|| format!(", up to {}", words::time(longest_ns)));
     let server = convoy::served_by(facts, &top.waited).map(|server| format!("; {server}"));
+    let large = large_syncs(facts, group, role)
+        .map(|bytes| format!("; {} of it are written for each", words::bytes(bytes)));
     let backlog = OwnBacklog::of(facts, group).map(|backlog| backlog.words(top.process));
     format!(
-        "{who} {verb} {how}{}{on}{saturated} {} on average{}{}{second}{}",
+        "{who} {verb} {how}{}{on}{saturated} {} on average{}{}{}{second}{}",
         file.unwrap_or_default(),
         words::time(mean_ns),
         longest.unwrap_or_default(),
+        large.unwrap_or_default(),
         backlog.unwrap_or_default(),
         server.unwrap_or_default(),
     )
+}
+
+/// The least bytes that are written for a sync of a log, for its transactions to be larger than
+/// what the program keeps of them. Chosen: a commit writes some pages.
+const LARGE: f64 = 131_072.0;
+
+/// Returns the bytes that the first program writes to its log for each sync, if they are many.
+fn large_syncs(facts: &Facts<'_>, group: &GroupedWaits<'_>, role: Option<FileRole>) -> Option<f64> {
+    let is_log = role == Some(FileRole::WriteAheadLog);
+    let own = is_log.then(|| own_syncs(facts, group)).flatten()?;
+    own.bytes_each().filter(|bytes| *bytes >= LARGE)
+}
+
+/// Returns the syncs of the first program that waited, if these waits are syncs.
+fn own_syncs<'a>(facts: &Facts<'a>, group: &GroupedWaits<'_>) -> Option<ProgramSyncs<'a>> {
+    let top = group.programs.first().filter(|_| group.kind == BottleneckKind::Sync)?;
+    let key = |waited: &Waited<'_>| {
+        let first = waited.groups.first()?;
+        Some((first.process.clone(), first.container.clone(), waited.time_ns))
+    };
+    facts.syncs().into_iter().find(|program| key(&program.waited) == key(&top.waited))
 }
 
 /// Returns the number of calls of the first program that waited, and their mean time, nanoseconds:
@@ -164,17 +189,10 @@ fn sentence(
 fn calls(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> (u64, f64) {
     let all = |waited: &Waited<'_>| (waited.calls, waited.mean_ns());
     let Some(top) = group.programs.first() else { return all(&group.waited) };
-    let key = |waited: &Waited<'_>| {
-        waited
-            .groups
-            .first()
-            .map(|group| (group.process.clone(), group.container.clone(), waited.time_ns))
-    };
-    let is_sync = group.kind == BottleneckKind::Sync;
-    let syncs = if is_sync { facts.syncs() } else { Vec::new() };
-    let own = syncs.iter().find(|program| key(&program.waited) == key(&top.waited));
+    let own = own_syncs(facts, group);
     // A single long wait is what this finding may be about.
-    let usual = own.filter(|program| program.usual_ns() == program.waited.time_ns);
+    let usual =
+        own.filter(|program: &ProgramSyncs<'_>| program.usual_ns() == program.waited.time_ns);
     usual.map_or(all(&top.waited), |program| (program.count(), program.mean_ns()))
 }
 
@@ -241,7 +259,10 @@ fn fix(
         let own = program.and_then(|program| program.advice(Topic::Ahead));
         return own.unwrap_or(backlog::FIX).to_owned();
     }
-    if let Some(own) = program.and_then(|program| program.advice(group.kind.topic(role))) {
+    let is_large = large_syncs(facts, group, role).is_some();
+    let topic = if is_large { Topic::Spilled } else { group.kind.topic(role) };
+    let own = program.and_then(|program| program.advice(topic));
+    if let Some(own) = own.or(program.and_then(|program| program.advice(group.kind.topic(role)))) {
         return own.to_owned();
     }
     let general = match group.kind {

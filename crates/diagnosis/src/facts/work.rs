@@ -8,7 +8,7 @@ use crate::programs::{self, FileRole};
 use crate::{Subject, words};
 use iowhy_analysis::summary::patterns::WaitGroup;
 use iowhy_analysis::summary::{ChainRow, ChainStep, DeviceSummary, DirectionSummary};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The largest mean number of others' blocked threads beside a program that has its device to
 /// itself: as for a warning.
@@ -139,14 +139,41 @@ impl Facts<'_> {
         }))
     }
 
-    /// Returns the process that dumps a database through this one, and what to do about it, if it
-    /// waits for it for most of the watch.
-    pub fn dumped_by(&self, pid: u32) -> Option<(String, &'static str)> {
-        self.waiters_behind(pid).find_map(|(first, time_ns)| {
-            let advice = programs::dump_advice(&first.process)?;
-            let is_most = 2 * time_ns >= self.duration_ns();
-            is_most.then(|| (words::process(&first.process, Some(first.pid), None), advice))
-        })
+    /// Returns who dumps a database through processes of a finding's program, as sentences name it,
+    /// with the verb, and what to do about it, if it waits for them for half of the watch and more;
+    /// for `pid` alone, if the finding is about that one.
+    pub fn dumped_by(
+        &self,
+        subject: &Subject,
+        pid: Option<u32>,
+    ) -> Option<(String, &'static str, &'static str)> {
+        let is_server = |row: &ChainRow, step: &ChainStep| match pid {
+            Some(pid) => step.pid == pid && step.processes <= 1,
+            None => {
+                let is_there = subject.device.is_none() || row.device == subject.device;
+                is_there && Some(&step.process) == subject.process.as_ref()
+            }
+        };
+        let mut dumps: BTreeMap<&str, (u64, BTreeSet<u32>, &'static str)> = BTreeMap::new();
+        for row in self.chains() {
+            // Other processes of the server may lie between.
+            let Some((first, behind)) = row.steps.split_first() else { continue };
+            let advice = programs::dump_advice(&first.process);
+            let Some(advice) = advice.filter(|_| behind.iter().any(|step| is_server(row, step)))
+            else {
+                continue;
+            };
+            let known = dumps.entry(&first.process).or_insert((0, BTreeSet::new(), advice));
+            known.0 = known.0.saturating_add(row.time_ns);
+            known.1.insert(first.pid);
+        }
+        let most = dumps.into_iter().max_by_key(|(_, (time_ns, ..))| *time_ns);
+        let (name, (time_ns, pids, advice)) = most?;
+        let (who, verb) = match pids.len() {
+            0 | 1 => (words::process(name, pids.first().copied(), None), "dumps"),
+            several => (format!("{several} processes of {name}"), "dump"),
+        };
+        (time_ns.saturating_mul(2) >= self.duration_ns()).then_some((who, verb, advice))
     }
 
     /// Returns the other programs that wait for a process which waits for storage, and their time,
@@ -343,5 +370,22 @@ mod tests {
         let said = "; it works for mariadb-dump (2), which dumps the database";
         assert!(found.sentence.ends_with(said), "{}", found.sentence);
         assert!(found.fix.starts_with("with --single-transaction"), "{}", found.fix);
+    }
+
+    #[test]
+    fn of_several_processes_some_work_for_those_that_dump() {
+        let mut script = Script::new(10);
+        for (server, dump) in [(1, 11), (2, 12), (3, 0)] {
+            script.wait((server, "postgres"), WaitClass::Device, 9000 * MS, 9000 * MS, 0);
+            if dump > 0 {
+                script.chain(&[(dump, "pg_dump"), (server, "postgres")], 9000 * MS, 9000 * MS);
+            }
+        }
+        for row in &mut script.batch.wait_chains {
+            (row.pid, row.process) = (row.tid, row.thread);
+        }
+        let found = diagnose(&script.summary()).findings.remove(0);
+        let said = "; some of them work for 2 processes of pg_dump, which dump the database";
+        assert!(found.sentence.ends_with(said), "{}", found.sentence);
     }
 }

@@ -168,6 +168,10 @@ pub(super) const ALL: &[KnownProgram] = &[
             journal_mode`) `PRAGMA synchronous=NORMAL` syncs only at checkpoints: after a power \
             failure or a crash of the machine the last transactions may be missing, the database \
             stays consistent",
+        Spilled: "SQLite: a transaction that changes more than its page cache holds syncs the \
+            rollback journal each time it writes some of that back: let the cache hold it (`PRAGMA \
+            cache_size = -200000` is 200 MB, the default 2 MB), commit in smaller portions, or use \
+            a write-ahead log (`PRAGMA journal_mode = WAL`), which is synced at its commit alone",
         Reads: "SQLite: VACUUM and the deletion of many rows read and write the whole file, and \
             every other change of it waits: run them off-peak; give a query that scans an index \
             (`EXPLAIN QUERY PLAN`)",
