@@ -6,7 +6,6 @@ use super::facts::{Facts, Gain, OtherWork, Waited, device_time_ns};
 use super::place::Place;
 use super::programs;
 use super::subject::Subject;
-use super::words;
 use iowhy_analysis::summary::patterns::WaitGroup;
 use serde::Serialize;
 
@@ -14,8 +13,6 @@ use serde::Serialize;
 pub const CRITICAL_SHARE: f64 = 0.50;
 /// Findings below this share are not reported.
 pub const LEAST_IMPACT: f64 = 0.01;
-/// The command that shows who waits for whom.
-const CHAINS: &str = "iowhy chains";
 
 /// How much it matters.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
@@ -517,7 +514,7 @@ impl Finding {
             self.claims = self.usual_claims(facts);
         }
         self.caused = self.caused.and(&self.claims);
-        self.say_who_waits_behind(facts);
+        self.say_what_is_around(facts);
         // A pace is a program's own; a limit or a neighbour that acts on it is not.
         let is_at_own_pace = |group: &WaitGroup| {
             let is_served = matches!(self.place, Place::KernelWork | Place::Program);
@@ -543,42 +540,6 @@ impl Finding {
             self.confidence = self.confidence.weaker();
         }
         self
-    }
-
-    /// Says what the program does that this is about, and shows the other program that waits
-    /// longest for it.
-    fn say_who_waits_behind(&mut self, facts: &Facts<'_>) {
-        let is_said = self.evidence.iter().any(|shown| shown.command.starts_with(CHAINS));
-        let pid = facts.main_pid(&self.subject);
-        let process = self.subject.process.clone().unwrap_or_default();
-        // What is said of it follows words about it.
-        if !self.sentence.contains(&process) {
-            return;
-        }
-        let dump = facts.dumped_by(&self.subject, pid);
-        if let Some((who, verb, advice)) = &dump {
-            let it = if pid.is_some() { "it works" } else { "some of them work" };
-            self.sentence.push_str(&format!("; {it} for {who}, which {verb} the database"));
-            self.fix = format!("{advice}; else {}", self.fix);
-        }
-        if let Some((pid, does, advice)) = facts.operation(&self.subject) {
-            let who = words::process(&process, Some(pid), None);
-            // What it does stands before what it waits for: a page has room for the beginning.
-            let own = self.sentence.strip_prefix(&who).map(|rest| format!("it{rest}"));
-            self.sentence = format!("{who} {does}: {}", own.as_ref().unwrap_or(&self.sentence));
-            self.fix = format!("{advice}; else {}", self.fix);
-        }
-        let behind = pid.filter(|_| !is_said).and_then(|pid| facts.longest_behind(pid));
-        let least_ns = WARNING_SHARE * facts.duration_ns() as f64;
-        let is_dump = |who: &String| dump.as_ref().is_some_and(|(dump, ..)| dump == who);
-        let behind =
-            behind.filter(|(who, _, time_ns)| *time_ns as f64 >= least_ns && !is_dump(who));
-        if let Some((who, verb, time_ns)) = behind {
-            self.sentence.push_str(&format!("; {who} {verb} for {process}"));
-            let what = format!("time that {who} waited for {process}");
-            let (figure, unit, command) = (time_ns as f64, "ns", CHAINS.to_owned());
-            self.evidence.insert(0, Evidence { what, figure, unit, command });
-        }
     }
 
     /// Returns the largest share of its own time that one program loses because of it.

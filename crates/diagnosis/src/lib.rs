@@ -7,6 +7,7 @@
 //! | [`rules`] | one file for each cause, and the list of them |
 //! | [`bottleneck`] | without a known cause: who waits in which call, for what, from the ledger |
 //! | [`finding`] | a named cause with severity, confidence, evidence, fix and check |
+//! | `around` | what a finding says of its program besides: what it does, who waits for it |
 //! | `claims` | the ledger of cells: which time a finding claims |
 //! | `convoy` | threads that wait for another one |
 //! | `place` | where a cause acts, which decides what it may explain |
@@ -33,6 +34,7 @@
 //! What does not belong here: gathering data (see [`iowhy_analysis`]), and displaying a finding.
 #![forbid(unsafe_code)]
 
+mod around;
 pub mod bottleneck;
 mod captures;
 mod claims;

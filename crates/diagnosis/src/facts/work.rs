@@ -46,6 +46,23 @@ impl SlowBulk {
     }
 }
 
+/// How many times as long others wait for one thread as it waits itself, for several of them to
+/// wait at once. Chosen.
+const AT_ONCE: f64 = 1.5;
+
+/// Another program that waits for a process which waits for storage.
+#[derive(Clone, PartialEq, Debug)]
+pub struct WaiterBehind {
+    /// It, as sentences name it.
+    pub who: String,
+    /// Their verb.
+    pub verb: &'static str,
+    /// How many of its threads wait for one thread at once; 1 also if that is not known.
+    pub threads: u64,
+    /// How long it waits, nanoseconds, of all of its threads together.
+    pub time_ns: u64,
+}
+
 impl Facts<'_> {
     /// Returns the device that a finding is about.
     pub fn device_of(&self, subject: &Subject) -> Option<&DeviceSummary> {
@@ -176,16 +193,16 @@ impl Facts<'_> {
         (time_ns.saturating_mul(2) >= self.duration_ns()).then_some((who, verb, advice))
     }
 
-    /// Returns the other programs that wait for a process which waits for storage, and their time,
-    /// nanoseconds.
-    fn waiters_behind(&self, pid: u32) -> impl Iterator<Item = (&ChainStep, u64)> {
+    /// Returns the chains in which other programs wait for a process that waits for storage, with
+    /// the first of them.
+    fn waiters_behind(&self, pid: u32) -> impl Iterator<Item = (&ChainRow, &ChainStep)> {
         let chains = self.chains();
         chains.filter_map(move |row| {
             let place = row.steps.iter().position(|step| step.pid == pid && step.processes <= 1)?;
             let (before, own) = (row.steps.get(..place)?, row.steps.get(place)?);
             // Other processes of its own program may lie between.
             let other = before.iter().rposition(|step| step.process != own.process)?;
-            (other == 0).then_some((before.first()?, row.time_ns))
+            (other == 0).then_some((row, before.first()?))
         })
     }
 
@@ -236,14 +253,19 @@ impl Facts<'_> {
         (is_felt && time_ns.saturating_mul(2) >= all_ns).then_some((its_pid, does, advice))
     }
 
-    /// Returns the other program that waits longest for a process which waits for storage, as
-    /// sentences name it, with their verb, and its time, nanoseconds.
-    pub fn longest_behind(&self, pid: u32) -> Option<(String, &'static str, u64)> {
-        let (first, time_ns) = self.waiters_behind(pid).max_by_key(|(_, time_ns)| *time_ns)?;
-        Some(match first.processes {
-            0 | 1 => (words::process(&first.process, Some(first.pid), None), "waits", time_ns),
-            several => (format!("{several} processes of {}", first.process), "wait", time_ns),
-        })
+    /// Returns the other program that waits longest for a process which waits for storage.
+    pub fn longest_behind(&self, pid: u32) -> Option<WaiterBehind> {
+        let (row, first) = self.waiters_behind(pid).max_by_key(|(row, _)| row.time_ns)?;
+        let own_ns = self.waits(|group| group.pid == pid).time_ns;
+        // Several wait at once if they wait for longer than the one thread does.
+        let is_one = row.steps.last().is_some_and(|last| last.pid == pid && last.tid.is_some());
+        let are_many = is_one && row.time_ns as f64 >= AT_ONCE * own_ns as f64;
+        let (who, verb) = match first.processes {
+            0 | 1 => (words::process(&first.process, Some(first.pid), None), "waits"),
+            several => (format!("{several} processes of {}", first.process), "wait"),
+        };
+        let threads = if are_many && first.processes <= 1 { first.threads } else { 1 };
+        Some(WaiterBehind { who, verb, threads, time_ns: row.time_ns })
     }
 
     /// Whether other programs wait for a process, for a tenth of the watch in all. Chosen: as for a
@@ -284,8 +306,9 @@ mod tests {
             (row.pid, row.process) = (row.tid, row.thread);
         }
         let summary = script.summary();
-        let behind = Facts::new(&summary).longest_behind(1);
-        assert_eq!(behind, Some(("batch (3)".to_owned(), "waits", 3000 * MS)));
+        let behind = Facts::new(&summary).longest_behind(1).unwrap();
+        let waiter = (behind.who.as_str(), behind.verb, behind.threads, behind.time_ns);
+        assert_eq!(waiter, ("batch (3)", "waits", 1, 3000 * MS));
         assert_eq!(Facts::new(&summary).longest_behind(2), None);
     }
 
@@ -356,6 +379,33 @@ mod tests {
         assert!(found.sentence.starts_with(said), "{}", found.sentence);
         assert!(found.sentence.ends_with("; shop (3) waits for postgres"), "{}", found.sentence);
         assert!(found.fix.contains("ANY 1 (a, b)"), "{}", found.fix);
+    }
+
+    #[test]
+    fn clients_that_wait_at_once_for_one_thread_are_counted() {
+        let found = |ms: u64| {
+            let mut script = Script::new(10);
+            script.wait((1, "shop-api"), WaitClass::PageRead, 8000 * MS, 8000 * MS, 0);
+            for client in 0..4 {
+                let steps = [(20 + client, "wrk"), (1, "shop-api")];
+                script.chain(&steps, ms * MS, ms * MS);
+            }
+            for row in &mut script.batch.wait_chains {
+                (row.pid, row.process) = (row.tid, row.thread);
+                row.pid = row.pid.min(20);
+            }
+            diagnose(&script.summary()).findings.remove(0)
+        };
+        let many = found(6000);
+        let said = "; 4 threads of wrk (20) wait for one of shop-api";
+        assert!(many.sentence.ends_with(said), "{}", many.sentence);
+        assert!(many.fix.starts_with("let other threads do"), "{}", many.fix);
+        let by_turns = found(2000);
+        assert!(
+            by_turns.sentence.ends_with("; wrk (20) waits for shop-api"),
+            "{}",
+            by_turns.sentence
+        );
     }
 
     #[test]
