@@ -21,23 +21,28 @@ impl Finding {
     /// longest for it.
     pub(super) fn say_what_is_around(&mut self, facts: &Facts<'_>) {
         let process = self.subject.process.clone().unwrap_or_default();
-        // What is said of it follows words about it.
-        if !self.sentence.contains(&process) {
+        if self.claims.are_of_cpu() {
             return;
         }
         let pid = facts.main_pid(&self.subject);
         let dump = facts.dumped_by(&self.subject, pid);
         if let Some((who, verb, advice)) = &dump {
-            let it = if pid.is_some() { "it works" } else { "some of them work" };
-            self.sentence.push_str(&format!("; {it} for {who}, which {verb} the database"));
+            let server = match pid {
+                Some(_) => format!("{process} works"),
+                None => format!("some processes of {process} work"),
+            };
+            self.sentence.push_str(&format!("; {server} for {who}, which {verb} the database"));
             self.fix = format!("{advice}; else {}", self.fix);
         }
-        if let Some((pid, does, advice)) = facts.operation(&self.subject) {
-            let who = words::process(&process, Some(pid), None);
+        if let Some((pid, operation)) = facts.operation(&self.subject, &self.claims) {
+            let who = words::process(&process, Some(pid), self.subject.container.as_deref());
             // What it does stands before what it waits for: a page has room for the beginning.
             let own = self.sentence.strip_prefix(&who).map(|rest| format!("it{rest}"));
-            self.sentence = format!("{who} {does}: {}", own.as_ref().unwrap_or(&self.sentence));
-            self.fix = format!("{advice}; else {}", self.fix);
+            let rest = own.as_ref().unwrap_or(&self.sentence);
+            self.sentence = format!("{who} {}: {rest}", operation.does);
+            if let Some(advice) = operation.advice() {
+                self.fix = format!("{advice}; else {}", self.fix);
+            }
         }
         let is_said = self.evidence.iter().any(|shown| shown.command.starts_with(CHAINS));
         let behind = pid.filter(|_| !is_said).and_then(|pid| facts.longest_behind(pid));

@@ -216,20 +216,34 @@ impl Claims {
         self
     }
 
+    /// Returns the claimed waits, each with its time, nanoseconds; one for each segment.
+    fn waits<'a>(&self, facts: &Facts<'a>) -> impl Iterator<Item = (&'a WaitGroup, u64)> {
+        let waits = &facts.summary().patterns.waits;
+        self.cells.iter().filter_map(move |(cell, time_ns)| {
+            let Cell::Wait(group, _) = cell else { return None };
+            // Of a part of the watch some are missing; the rest is in order.
+            let place = waits.binary_search_by_key(&Some(*group), |group| group.cell).ok()?;
+            Some((waits.get(place)?, *time_ns))
+        })
+    }
+
+    /// Returns the share of the claimed waits that fits; 0 if no waits are claimed.
+    pub fn share_of_waits(&self, facts: &Facts<'_>, fits: impl Fn(&WaitGroup) -> bool) -> f64 {
+        let (mut all_ns, mut own_ns) = (0_u64, 0_u64);
+        for (group, time_ns) in self.waits(facts) {
+            all_ns = all_ns.saturating_add(time_ns);
+            own_ns = own_ns.saturating_add(if fits(group) { time_ns } else { 0 });
+        }
+        own_ns as f64 / all_ns.max(1) as f64
+    }
+
     /// Returns the program that would gain most without the claimed cells: by the mean number of
     /// its threads that are blocked in them, at most 1, without what it would not gain. `None` if
     /// no program that counts waits in them.
     pub fn gain(&self, facts: &Facts<'_>, counts: impl Fn(&WaitGroup) -> bool) -> Option<Gain> {
-        let waits = &facts.summary().patterns.waits;
         let mut lost: BTreeMap<ProgramOfContainer<'_>, (u64, BTreeSet<u32>)> = BTreeMap::new();
-        for (cell, time_ns) in &self.cells {
-            let Cell::Wait(group, _) = cell else { continue };
-            // Of a part of the watch some are missing; the rest is in order.
-            let place = waits.binary_search_by_key(&Some(*group), |group| group.cell);
-            let Some(group) = place.ok().map(|at| &waits[at]).filter(|group| counts(group)) else {
-                continue;
-            };
-            let gained_ns = (*time_ns as f64 * facts.gained_share(group)) as u64;
+        for (group, time_ns) in self.waits(facts).filter(|(group, _)| counts(group)) {
+            let gained_ns = (time_ns as f64 * facts.gained_share(group)) as u64;
             let (lost_ns, pids) =
                 lost.entry((&group.process, group.container.as_deref())).or_default();
             *lost_ns = lost_ns.saturating_add(gained_ns);

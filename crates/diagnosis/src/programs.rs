@@ -38,7 +38,7 @@ mod monitoring;
 mod operations;
 mod services;
 
-pub use operations::operation_of;
+pub use operations::Operation;
 
 /// The role of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -98,7 +98,7 @@ pub enum Topic {
     RowLock,
     /// A table is read whole.
     Scan,
-    /// Syncs of a log to which much was written: of transactions that outgrow a cache.
+    /// Syncs of a rollback journal to which much was written: of transactions that outgrow a cache.
     Spilled,
     /// Reads of its own that no client waits for yet.
     Ahead,
@@ -181,6 +181,11 @@ fn all() -> impl Iterator<Item = &'static KnownProgram> {
     let tables =
         [databases::ALL, brokers::ALL, monitoring::ALL, mail::ALL, services::ALL, logs::ALL];
     tables.into_iter().flatten()
+}
+
+/// Returns the program of that name.
+fn named(name: &str) -> Option<&'static KnownProgram> {
+    all().find(|program| program.name == name)
 }
 
 /// Returns the program of a process, else of a file whose path is unmistakable.
@@ -425,10 +430,15 @@ pub fn role_of(process: Option<&str>, path: &str) -> Option<FileRole> {
     own.or_else(|| of(None, Some(path))?.role(path))
 }
 
+/// Whether a log is SQLite's rollback journal.
+pub fn is_rollback_journal(path: &str) -> bool {
+    path.ends_with("-journal")
+}
+
 /// Returns the name of a file of that role in sentences about a program.
 pub fn phrase(process: Option<&str>, file: Option<&str>, role: FileRole) -> &'static str {
     // SQLite's other mode; both are of one program.
-    if role == WriteAheadLog && file.is_some_and(|file| file.ends_with("-journal")) {
+    if role == WriteAheadLog && file.is_some_and(is_rollback_journal) {
         return "rollback journal";
     }
     of(process, file).map_or(role.phrase(), |program| program.phrase(role))

@@ -51,14 +51,17 @@ impl Series {
         self.change.unwrap_or(0.0)
     }
 
-    /// Its growth per second after the middle of its readings: what it grows by once something has
-    /// gone on for a while; `None` if it was read only once.
-    pub fn late_growth(&self) -> Option<f64> {
-        let ((from, _), (to, last)) = (*self.points.first()?, *self.points.last()?);
-        let middle = from + to.saturating_sub(from) / 2;
-        let at = self.points.partition_point(|(time_ns, _)| *time_ns <= middle).saturating_sub(1);
-        let (since, value) = *self.points.get(at)?;
-        (to > since).then(|| (last - value) * 1e9 / (to - since) as f64)
+    /// Its growth per second in the second half of the time from its first reading to `until_ns`
+    /// (CLOCK_MONOTONIC): what it grows by once something has gone on for a while; `None` if it was
+    /// read only once.
+    pub fn late_growth(&self, until_ns: u64) -> Option<f64> {
+        let ((from_ns, _), (_, last)) = (*self.points.first()?, *self.points.last()?);
+        self.change?;
+        let half_ns = until_ns.checked_sub(from_ns).filter(|whole| *whole > 1)? / 2;
+        let middle_ns = from_ns + half_ns;
+        let read = self.points.partition_point(|(time_ns, _)| *time_ns <= middle_ns);
+        let (_, value) = *self.points.get(read.checked_sub(1)?)?;
+        Some((last - value).max(0.0) * 1e9 / half_ns as f64)
     }
 }
 
@@ -72,6 +75,12 @@ impl Samples {
     pub fn get(&self, metric: Metric, subject: &str) -> Option<&Series> {
         let order = |row: &Series| (row.metric, row.subject.as_str()).cmp(&(metric, subject));
         self.rows.binary_search_by(order).ok().and_then(|index| self.rows.get(index))
+    }
+
+    /// The time of the latest reading, CLOCK_MONOTONIC nanoseconds; 0 if there is none.
+    pub fn latest_ns(&self) -> u64 {
+        let last = self.rows.iter().filter_map(|series| series.points.last());
+        last.map(|(time_ns, _)| *time_ns).max().unwrap_or(0)
     }
 
     /// The series of a metric of the whole machine.

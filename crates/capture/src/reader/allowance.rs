@@ -55,15 +55,27 @@ pub(super) struct Allowance {
     /// Whether a file's symbols may be read, by device and inode.
     files: FxHashMap<(u64, u64), bool>,
     mappings: FxHashMap<u32, Vec<Mapping>>,
+    /// The process whose mappings were read for this question.
+    asked: Option<u32>,
 }
 
 impl Default for Allowance {
     fn default() -> Allowance {
-        Allowance { left: MOST_READ, files: FxHashMap::default(), mappings: FxHashMap::default() }
+        Allowance {
+            left: MOST_READ,
+            files: FxHashMap::default(),
+            mappings: FxHashMap::default(),
+            asked: None,
+        }
     }
 }
 
 impl Allowance {
+    /// Begins a question: mappings are read again at most once for each.
+    pub fn begin(&mut self) {
+        self.asked = None;
+    }
+
     /// Whether the function at the address may be named. Memory without a file needs no reads.
     pub fn covers(&mut self, process: u32, address: u64) -> bool {
         let Some(FilePlace { path, about, .. }) = self.place(process, address) else { return true };
@@ -105,7 +117,10 @@ impl Allowance {
         if let Some(known) = known {
             return Some(known.clone());
         }
-        // The mapping may be new.
+        // The mapping may be new; of addresses without one there are many.
+        if self.asked.replace(process) == Some(process) {
+            return None;
+        }
         if self.mappings.len() >= MOST_PROCESSES {
             self.mappings.clear();
         }

@@ -29,6 +29,8 @@ const HEADER: u64 = 72;
 const MOST_SEGMENTS: usize = 64;
 /// The section of the runtime's `moduledata`, since Go 1.26.
 const MODULE: &str = ".go.module";
+/// Bytes of it that are read.
+const MODULE_BYTES: u64 = 23 * 8;
 /// Sections that hold the table, of usual programs and of those that may be loaded anywhere.
 const SECTIONS: [&str; 2] = [".gopclntab", ".data.rel.ro.gopclntab"];
 
@@ -97,7 +99,6 @@ impl Layout {
 /// The functions of a file.
 #[derive(Debug)]
 struct GoTable {
-    file: File,
     /// Where the file's parts expect to be in memory.
     segments: Vec<FilePart>,
     table: FilePart,
@@ -111,20 +112,23 @@ impl GoNames {
     /// Returns the function at a place in a file; `None` if it is of no Go program, or between two
     /// functions.
     pub fn name(&mut self, place: &FilePlace, allowance: &mut Allowance) -> Option<FrameName> {
+        let file = File::open(&place.path).ok()?;
         let key = file_key(&place.about);
+        // Something else may be mapped there by now.
+        if file_key(&file.metadata().ok()?) != key {
+            return None;
+        }
         if !self.by_file.contains_key(&key) {
-            self.read(key, place, allowance);
+            self.keep(key, GoFile::new(&file, allowance));
         }
         match self.by_file.get(&key)? {
-            GoFile::Read(table) => table.name(place.offset, allowance),
+            GoFile::Read(table) => table.name(&file, place.offset, allowance),
             GoFile::Without => None,
             GoFile::Unread => Some(FrameName::Unread),
         }
     }
 
-    fn read(&mut self, key: FileKey, place: &FilePlace, allowance: &mut Allowance) {
-        let file = File::open(&place.path).ok();
-        let found = file.map_or(GoFile::Without, |file| GoFile::new(file, allowance));
+    fn keep(&mut self, key: FileKey, found: GoFile) {
         let bytes = match &found {
             GoFile::Read(table) => table.addresses.len(),
             _ => 0,
@@ -139,12 +143,20 @@ impl GoNames {
 }
 
 impl GoFile {
-    fn new(file: File, allowance: &mut Allowance) -> GoFile {
-        let Some((segments, table, text)) = places(&file) else { return GoFile::Without };
-        if !allowance.may_read(&file, &[(table.offset, HEADER)]) {
+    fn new(file: &File, allowance: &mut Allowance) -> GoFile {
+        let Some(GoPlaces { segments, table, module, text }) = places(file) else {
+            return GoFile::Without;
+        };
+        let parts = [(table.offset, HEADER)].into_iter();
+        let parts = parts.chain(module.iter().map(|module| (module.offset, MODULE_BYTES)));
+        if !allowance.may_read(file, &parts.collect::<Vec<_>>()) {
             return GoFile::Unread;
         }
-        let header = part_of(&file, table.offset, HEADER as usize);
+        let text = match &module {
+            Some(module) => text_of_module(file, module, &table),
+            None => text,
+        };
+        let header = part_of(file, table.offset, HEADER as usize);
         let layout = header.and_then(|header| Layout::new(&header, text));
         let Some(layout) = layout else { return GoFile::Without };
         // Pairs, and the end of the last function.
@@ -154,11 +166,11 @@ impl GoFile {
             return GoFile::Without;
         }
         let from = table.offset + layout.addresses;
-        if !allowance.may_read(&file, &[(from, bytes)]) {
+        if !allowance.may_read(file, &[(from, bytes)]) {
             return GoFile::Unread;
         }
-        match part_of(&file, from, bytes as usize) {
-            Some(addresses) => GoFile::Read(GoTable { file, segments, table, layout, addresses }),
+        match part_of(file, from, bytes as usize) {
+            Some(addresses) => GoFile::Read(GoTable { segments, table, layout, addresses }),
             None => GoFile::Without,
         }
     }
@@ -166,23 +178,28 @@ impl GoFile {
 
 impl GoTable {
     /// Returns the name of the function at an offset in the file.
-    fn name(&self, offset: u64, allowance: &mut Allowance) -> Option<FrameName> {
+    fn name(&self, file: &File, offset: u64, allowance: &mut Allowance) -> Option<FrameName> {
         let is_in =
             |part: &&FilePart| offset.checked_sub(part.offset).is_some_and(|at| at < part.bytes);
         let part = self.segments.iter().find(is_in)?;
         let details = self.details(part.address.checked_add(offset - part.offset)?)?;
         let width = self.layout.width() as u64;
         let details = self.layout.details.checked_add(details)?.checked_add(width)?;
-        let name = match self.part(details, 4, allowance)? {
+        let name = match self.part(file, details, 4, allowance)? {
             Ok(bytes) => u32_at(&bytes, 0)?,
             Err(unread) => return Some(unread),
         };
         let name = self.layout.names.checked_add(u64::from(name))?;
         let bytes = self.table.bytes.checked_sub(name)?.min(MOST_NAME);
-        match self.part(name, bytes, allowance)? {
+        match self.part(file, name, bytes, allowance)? {
             Ok(bytes) => {
-                let name = bytes.split(|byte| *byte == 0).next().filter(|name| !name.is_empty())?;
-                let name = String::from_utf8_lossy(name).into_owned();
+                let end = bytes.iter().position(|byte| *byte == 0);
+                let name = String::from_utf8_lossy(&bytes[..end.unwrap_or(bytes.len())]);
+                if name.is_empty() {
+                    return None;
+                }
+                let rest = if end.is_some() { "" } else { "…" };
+                let name = format!("{name}{rest}");
                 Some(FrameName::Named { name, inlined: Vec::new() })
             }
             Err(unread) => Some(unread),
@@ -192,6 +209,7 @@ impl GoTable {
     /// Reads a part of the table, as far as it may be read.
     fn part(
         &self,
+        file: &File,
         at: u64,
         bytes: u64,
         allowance: &mut Allowance,
@@ -200,10 +218,10 @@ impl GoTable {
             return None;
         }
         let from = self.table.offset + at;
-        if !allowance.may_read(&self.file, &[(from, bytes)]) {
+        if !allowance.may_read(file, &[(from, bytes)]) {
             return Some(Err(FrameName::Unread));
         }
-        Some(Ok(part_of(&self.file, from, bytes as usize)?))
+        Some(Ok(part_of(file, from, bytes as usize)?))
     }
 
     /// Returns the offset of what is known of the function at a stated address.
@@ -229,10 +247,19 @@ impl GoTable {
     }
 }
 
-/// Returns where a file's parts expect to be in memory, its table, and where the code of Go begins,
-/// if the table does not say so; `None` if there is no table. Only the file's headers are read for
-/// it, and one structure.
-fn places(file: &File) -> Option<(Vec<FilePart>, FilePart, Option<u64>)> {
+/// The parts of a file that are of Go.
+struct GoPlaces {
+    /// Where the file's parts expect to be in memory.
+    segments: Vec<FilePart>,
+    table: FilePart,
+    /// The runtime's `moduledata`.
+    module: Option<FilePart>,
+    /// Where the code begins, as far as the sections tell.
+    text: Option<u64>,
+}
+
+/// Finds them; `None` if there is no table. Only the file's headers are read for it.
+fn places(file: &File) -> Option<GoPlaces> {
     let length = file.metadata().ok()?.len();
     let headers = ReadCache::new(file);
     let program = object::File::parse(&headers).ok()?;
@@ -246,23 +273,21 @@ fn places(file: &File) -> Option<(Vec<FilePart>, FilePart, Option<u64>)> {
         is_inside.then(|| FilePart { offset, bytes, address: section.address() })
     };
     let table = SECTIONS.iter().find_map(|name| part(name)).filter(|it| it.bytes >= HEADER)?;
-    let text = match part(MODULE) {
-        Some(module) => text_of_module(file, &module, &table),
-        // What C's linker adds stands before Go's code.
-        None => part(".text").filter(|_| part(".init").is_none()).map(|text| text.address),
-    };
+    let module = part(MODULE).filter(|it| it.bytes >= MODULE_BYTES);
+    // What C's linker adds stands before Go's code.
+    let is_of_c = [".init", ".interp"].into_iter().any(|name| part(name).is_some());
+    let text = part(".text").filter(|_| !is_of_c).map(|text| text.address);
     let segments = program.segments().take(MOST_SEGMENTS).map(|segment| {
         let (offset, bytes) = segment.file_range();
         FilePart { offset, bytes, address: segment.address() }
     });
-    Some((segments.collect(), table, text))
+    Some(GoPlaces { segments: segments.collect(), table, module, text })
 }
 
 /// Returns where the code begins, by the runtime's `moduledata`: its first word is the address of
 /// the table, the 21st and the 23rd that of the code.
 fn text_of_module(file: &File, module: &FilePart, table: &FilePart) -> Option<u64> {
-    const WORDS: u64 = 23;
-    let bytes = part_of(file, module.offset, (8 * WORDS.min(module.bytes / 8)) as usize)?;
+    let bytes = part_of(file, module.offset, MODULE_BYTES as usize)?;
     let word = |at: usize| u64_at(&bytes, 8 * at);
     let text = word(22)?;
     (word(0)? == table.address && word(20)? == text).then_some(text)
@@ -361,7 +386,9 @@ mod tests {
                     let end = (place + 4).min(table.len());
                     table[place..end].copy_from_slice(&value.to_le_bytes()[..end - place]);
                 });
-                name(&hostile, 0x40_1040);
+                let found = name(&hostile, 0x40_1040);
+                let is_of_table = found.as_ref().is_none_or(|name| name.len() < 64);
+                assert!(is_of_table, "{place} {value}: {found:?}");
             }
         }
         let many = program(0, |table| table[8..16].copy_from_slice(&(1_u64 << 40).to_le_bytes()));

@@ -128,6 +128,7 @@ impl Tools {
     /// Returns the functions at `addresses`, as far as they may be read; `None` if the process has
     /// exited.
     fn functions(&mut self, process: u32, addresses: &[Addr]) -> Option<Vec<FrameName>> {
+        self.allowance.begin();
         // Addresses behind the first one without code were never called.
         let is_code = self.code.holds(process, addresses);
         let walked = is_code.iter().take_while(|is_code| **is_code).count();

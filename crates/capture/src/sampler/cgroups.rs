@@ -16,6 +16,9 @@ const BUDGET_NS: u64 = 10_000_000;
 const MOST: usize = 4096;
 /// Samples between two searches for new cgroups.
 const ANEW: u64 = 5;
+/// Samples after which the numbers of all cgroups are written again: an incident is cut out of a
+/// long watch, and must hold them.
+const REPEATED: u64 = 6 * ANEW;
 
 /// Lines of io.stat and their metrics.
 const IO: [(&str, Metric); 5] = [
@@ -59,7 +62,10 @@ impl CgroupSampler {
 
     pub fn look(&mut self, out: &mut Out<'_>) {
         if self.looks.is_multiple_of(ANEW) {
+            let known = std::mem::take(&mut self.paths);
             self.find_paths();
+            let known = if self.looks.is_multiple_of(REPEATED) { &[][..] } else { &known };
+            self.number(known, out);
         }
         self.looks += 1;
         let begun_ns = own::cpu_ns();
@@ -75,6 +81,18 @@ impl CgroupSampler {
             self.read(index, out);
         }
         out.system(Metric::CgroupsUnread, unread);
+    }
+
+    /// Writes the numbers of the cgroups of memory that are not `known`, which never change.
+    fn number(&self, known: &[PathBuf], out: &mut Out<'_>) {
+        let Some(root) = self.roots.memory.as_ref().or(self.roots.unified.as_ref()) else { return };
+        for path in self.paths.iter().filter(|path| known.binary_search(path).is_err()) {
+            let folder = root.join(path.strip_prefix("/").unwrap_or(path));
+            if let Ok(metadata) = std::fs::metadata(folder) {
+                let subject = out.names.intern(&path.to_string_lossy());
+                out.row(Metric::CgroupNumber, subject, metadata.ino(), out.now_ns);
+            }
+        }
     }
 
     fn find_paths(&mut self) {
@@ -157,9 +175,6 @@ fn memory(
     key: fn(&(&'static str, &'static str, Metric, u64)) -> &'static str,
 ) {
     let Some(text) = read_text(folder.join("memory.stat")) else { return };
-    if let Ok(metadata) = std::fs::metadata(folder) {
-        out.put(Metric::CgroupNumber, subject, metadata.ino());
-    }
     for line in MEMORY {
         let known = Some(key(&line)).filter(|key| !key.is_empty());
         if let Some(value) = known.and_then(|key| number_of(&text, key)) {

@@ -29,7 +29,7 @@ struct Written {
     read: u64,
     /// The sample in which all values were written.
     whole: u64,
-    values: [Option<u64>; 9],
+    values: [Option<u64>; 7],
 }
 
 /// Reads who may wait for processes.
@@ -73,7 +73,10 @@ impl WorkSampler {
 
     /// Writes what is new.
     fn write(&mut self, (pid, subject): (u32, Name), seen: &WorkSeen, out: &mut Out<'_>) {
-        let limit = self.roots.memory_limit_of(pid);
+        if let Some((limit, cgroup)) = self.roots.memory_limit_of(pid) {
+            out.put(Metric::ProcessMemoryLimit, subject, limit);
+            out.put(Metric::ProcessMemoryGroup, subject, cgroup);
+        }
         let values = [
             (Metric::WorkClients, Some(seen.clients)),
             (Metric::WorkPeers, Some(seen.peers)),
@@ -82,8 +85,6 @@ impl WorkSampler {
             (Metric::WorkScheduler, Some(u64::from(seen.scheduler))),
             (Metric::ProcessCpu, seen.cpu_ns),
             (Metric::ProcessSystemCpu, seen.system_ns),
-            (Metric::ProcessMemoryLimit, limit.map(|(bytes, _)| bytes)),
-            (Metric::ProcessMemoryGroup, limit.map(|(_, cgroup)| cgroup)),
         ];
         let recent = |written: &&Written| written.whole + REPEATED > self.looks;
         let before = self.written.get(&subject).filter(recent).copied();

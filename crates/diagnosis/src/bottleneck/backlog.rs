@@ -9,6 +9,7 @@ use super::kind::BottleneckKind;
 use crate::facts::thresholds::MOST;
 use crate::facts::{self, Facts};
 use iowhy_analysis::summary::Direction;
+use iowhy_analysis::summary::patterns::WaitGroup;
 use iowhy_model::Origin;
 
 /// The least share of the device's time that the program's own reads take. Chosen.
@@ -29,20 +30,34 @@ impl OwnBacklog {
     /// Those that the first program of these waits has in flight; `None` if they are few.
     pub fn of(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> Option<OwnBacklog> {
         let (device, top) = (group.device?, group.programs.first()?);
+        // One large read is many requests, too: who asks without waiting asks by another call.
+        let is_own = |other: &WaitGroup| {
+            other.process == top.process && other.container.as_deref() == top.container
+        };
+        let asks_ahead = facts.waits(|other| {
+            is_own(other)
+                && other.device.as_ref() == Some(&device.device)
+                && BottleneckKind::new(facts, other) == BottleneckKind::Async
+        });
+        if group.kind != BottleneckKind::Read || asks_ahead.time_ns == 0 {
+            return None;
+        }
         let all_ns = facts::device_time_ns(device) as f64;
         // What the kernel reads ahead belongs to a read that is waited for.
         let ahead = [Origin::Readahead, Origin::PageFault];
         let ahead_ns: u64 = ahead.map(|origin| facts::origin_of(device, origin).0).iter().sum();
-        let rows = device.processes.iter();
-        let own = rows.filter(|row| row.subject.process == top.process);
-        let reads = own.map(|row| row.usage.directions[Direction::Read].time_ns);
+        let rows = device.processes.iter().filter(|row| {
+            let subject = &row.subject;
+            subject.process == top.process && subject.container.as_deref() == top.container
+        });
+        let reads = rows.map(|row| row.usage.directions[Direction::Read].time_ns);
         let own_ns = reads.fold(0, u64::saturating_add) as f64;
         let watch_ns = facts.duration_ns().max(1) as f64;
         let waiting = top.waited.time_ns as f64 / watch_ns;
         let depth = own_ns / watch_ns - waiting;
         let is_deep = depth >= DEEP && depth >= FOR_EACH * waiting;
-        let is_own = own_ns >= OWN * all_ns && (ahead_ns as f64) < MOST * all_ns;
-        (group.kind == BottleneckKind::Read && is_deep && is_own).then_some(OwnBacklog { depth })
+        let is_most = own_ns >= OWN * all_ns && (ahead_ns as f64) < MOST * all_ns;
+        (is_deep && is_most).then_some(OwnBacklog { depth })
     }
 
     /// Returns the end of a sentence about the program.

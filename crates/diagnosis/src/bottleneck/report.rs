@@ -149,7 +149,7 @@ fn sentence(
     let longest = (longest_ns >= UNLIKE_THE_MEAN * mean_ns)
         .then(|| format!(", up to {}", words::time(longest_ns)));
     let server = convoy::served_by(facts, &top.waited).map(|server| format!("; {server}"));
-    let large = large_syncs(facts, group, role)
+    let large = large_syncs(facts, group, subject)
         .map(|bytes| format!("; {} of it are written for each", words::bytes(bytes)));
     let backlog = OwnBacklog::of(facts, group).map(|backlog| backlog.words(top.process));
     format!(
@@ -163,14 +163,15 @@ fn sentence(
     )
 }
 
-/// The least bytes that are written for a sync of a log, for its transactions to be larger than
-/// what the program keeps of them. Chosen: a commit writes some pages.
-const LARGE: f64 = 131_072.0;
+/// The least bytes that are written for a sync of a rollback journal, for its transactions to
+/// outgrow the cache. Chosen: a commit writes some pages, and the cache has 2 MB by default.
+const LARGE: f64 = 524_288.0;
 
-/// Returns the bytes that the first program writes to its log for each sync, if they are many.
-fn large_syncs(facts: &Facts<'_>, group: &GroupedWaits<'_>, role: Option<FileRole>) -> Option<f64> {
-    let is_log = role == Some(FileRole::WriteAheadLog);
-    let own = is_log.then(|| own_syncs(facts, group)).flatten()?;
+/// Returns the bytes that the first program writes to its rollback journal for each sync, if they
+/// are many.
+fn large_syncs(facts: &Facts<'_>, group: &GroupedWaits<'_>, subject: &Subject) -> Option<f64> {
+    let is_journal = subject.file.as_deref().is_some_and(programs::is_rollback_journal);
+    let own = is_journal.then(|| own_syncs(facts, group)).flatten()?;
     own.bytes_each().filter(|bytes| *bytes >= LARGE)
 }
 
@@ -259,7 +260,7 @@ fn fix(
         let own = program.and_then(|program| program.advice(Topic::Ahead));
         return own.unwrap_or(backlog::FIX).to_owned();
     }
-    let is_large = large_syncs(facts, group, role).is_some();
+    let is_large = large_syncs(facts, group, subject).is_some();
     let topic = if is_large { Topic::Spilled } else { group.kind.topic(role) };
     let own = program.and_then(|program| program.advice(topic));
     if let Some(own) = own.or(program.and_then(|program| program.advice(group.kind.topic(role)))) {

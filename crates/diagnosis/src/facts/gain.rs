@@ -178,7 +178,9 @@ impl Facts<'_> {
     pub fn not_helped(&self, group: &WaitGroup) -> Option<String> {
         let gained = self.gained_share(group);
         // A small part of short waits is as little as hardly any of long ones.
-        let of_time = gained * group.time_ns as f64 / group.span_ns.max(1) as f64;
+        let all = self.waits(|own| own.pid == group.pid);
+        let span_ns = all.groups.iter().map(|own| own.span_ns).max().unwrap_or(0);
+        let of_time = gained * all.time_ns as f64 / span_ns.max(1) as f64;
         if gained >= NOTHING && (gained >= MOST || of_time >= NOTHING) {
             return None;
         }

@@ -56,9 +56,11 @@ pub struct FullCgroup<'a> {
     pub path: &'a str,
     /// Its limit, bytes.
     pub limit: f64,
-    /// File pages that were reclaimed from it and that it needed again, bytes per second, after the
-    /// middle of the watch: none is one of a set that is read for the first time.
+    /// File pages that were reclaimed from it and that it needed again, bytes per second, in the
+    /// second half of the watch: in the first one a set may be read for the first time.
     pub refaults: f64,
+    /// What it read meanwhile from all devices, bytes per second; `None` where it is not counted.
+    pub read: Option<f64>,
 }
 
 impl<'a> Facts<'a> {
@@ -72,8 +74,11 @@ impl<'a> Facts<'a> {
         let path = numbers.rev().find(|series| series.last as u64 == number)?.subject.as_str();
         let last = |metric| samples.get(metric, path).map_or(0.0, |series| series.last);
         let used = last(Metric::CgroupFile) + last(Metric::CgroupAnonymous);
-        let refaults = samples.get(Metric::CgroupRefaults, path)?.late_growth()?;
-        (used >= FULL * limit).then_some(FullCgroup { path, limit, refaults })
+        let refaults =
+            samples.get(Metric::CgroupRefaults, path)?.late_growth(samples.latest_ns())?;
+        let read = samples.get(Metric::CgroupRead, path);
+        let read = read.and_then(|series| series.late_growth(samples.latest_ns()));
+        (used >= FULL * limit).then_some(FullCgroup { path, limit, refaults, read })
     }
 
     /// Returns the number of the cgroup with the smallest limit on a process's memory; `None` if it

@@ -3,11 +3,14 @@
 //! What does not belong here: who waits for whom within a program (see `analysis::waits::chains`).
 
 use super::Facts;
-use super::thresholds::{BUSY, WARNING_SHARE};
-use crate::programs::{self, FileRole};
+use super::thresholds::{BUSY, MOST, WARNING_SHARE};
+use crate::bottleneck::kind::BottleneckKind;
+use crate::claims::Claims;
+use crate::programs::{self, FileRole, Operation};
 use crate::{Subject, words};
 use iowhy_analysis::summary::patterns::WaitGroup;
 use iowhy_analysis::summary::{ChainRow, ChainStep, DeviceSummary, DirectionSummary};
+use iowhy_analysis::summary::{Work, WorkKind};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The largest mean number of others' blocked threads beside a program that has its device to
@@ -222,11 +225,14 @@ impl Facts<'_> {
         (own_ns as f64 >= NEARLY_ALL * waited.time_ns as f64).then_some(pid)
     }
 
-    /// Returns the number of a process of a finding's program for which others wait, what it is or
-    /// does, with the verb, and what to do about it, where the functions it waits in show it most
-    /// of the time. If the finding is about several processes, this one waits for the same device,
-    /// and others for it as long as for a warning.
-    pub fn operation(&self, subject: &Subject) -> Option<(u32, &'static str, &'static str)> {
+    /// Returns a process of a finding's program for which others wait, and what it is or does, where
+    /// the functions it waits in show it most of the time, and half of the claimed waits are of
+    /// processes that do it; of several, others wait for them as long as for a warning.
+    pub fn operation(
+        &self,
+        subject: &Subject,
+        claims: &Claims,
+    ) -> Option<(u32, &'static Operation)> {
         let pid = self.main_pid(subject);
         let is_of = |row: &&ChainRow| {
             row.steps.last().is_some_and(|step| match pid {
@@ -240,17 +246,25 @@ impl Facts<'_> {
         for row in self.chains().filter(is_of) {
             all_ns = all_ns.saturating_add(row.time_ns);
             let Some(step) = row.steps.last() else { continue };
-            if let Some(operation) = programs::operation_of(&step.process, &step.user_stack) {
-                let (its_ns, longest): &mut (u64, (u64, u32)) = shown.entry(operation).or_default();
+            if let Some(operation) = Operation::of(&step.process, &step.user_stack) {
+                let known =
+                    shown.entry(operation.does).or_insert((operation, 0_u64, BTreeMap::new()));
+                known.1 = known.1.saturating_add(row.time_ns);
+                let its_ns: &mut u64 = known.2.entry(step.pid).or_default();
                 *its_ns = its_ns.saturating_add(row.time_ns);
-                *longest = (*longest).max((row.time_ns, step.pid));
             }
         }
-        let ((does, advice), (time_ns, (_, its_pid))) =
-            shown.into_iter().max_by_key(|(_, (time_ns, _))| *time_ns)?;
+        let (operation, time_ns, processes) =
+            shown.into_values().max_by_key(|(_, time_ns, _)| *time_ns)?;
         let least_ns = WARNING_SHARE * self.duration_ns() as f64;
         let is_felt = pid.is_some() || time_ns as f64 >= least_ns;
-        (is_felt && time_ns.saturating_mul(2) >= all_ns).then_some((its_pid, does, advice))
+        let share = claims.share_of_waits(self, |group| {
+            let kind = BottleneckKind::new(self, group);
+            processes.contains_key(&group.pid) && operation.waits.is_none_or(|it| it == kind)
+        });
+        let is_most = share >= MOST && time_ns.saturating_mul(2) >= all_ns;
+        let (its_pid, _) = processes.into_iter().max_by_key(|(_, its_ns)| *its_ns)?;
+        (is_felt && is_most).then_some((its_pid, operation))
     }
 
     /// Returns the other program that waits longest for a process which waits for storage.
@@ -264,7 +278,9 @@ impl Facts<'_> {
             0 | 1 => (words::process(&first.process, Some(first.pid), None), "waits"),
             several => (format!("{several} processes of {}", first.process), "wait"),
         };
-        let threads = if are_many && first.processes <= 1 { first.threads } else { 1 };
+        let is_serving = |work: &Work| work.kind == WorkKind::Serving;
+        let serves = self.work_of(pid).is_some_and(is_serving);
+        let threads = if are_many && serves && first.processes <= 1 { first.threads } else { 1 };
         Some(WaiterBehind { who, verb, threads, time_ns: row.time_ns })
     }
 
@@ -291,9 +307,10 @@ mod tests {
     use crate::diagnose;
     use crate::facts::Facts;
     use iowhy_analysis::script::ScriptSummary;
-    use iowhy_model::WaitClass;
     use iowhy_model::file::Counts;
+    use iowhy_model::metric::process_subject;
     use iowhy_model::script::{MS, Script};
+    use iowhy_model::{Metric, WaitClass};
 
     #[test]
     fn the_longest_of_those_behind_a_process_is_named() {
@@ -386,6 +403,7 @@ mod tests {
         let found = |ms: u64| {
             let mut script = Script::new(10);
             script.wait((1, "shop-api"), WaitClass::PageRead, 8000 * MS, 8000 * MS, 0);
+            script.sample(1, Metric::WorkClients, &process_subject(1, "shop-api"), 1.0);
             for client in 0..4 {
                 let steps = [(20 + client, "wrk"), (1, "shop-api")];
                 script.chain(&steps, ms * MS, ms * MS);
@@ -417,7 +435,7 @@ mod tests {
             (row.pid, row.process) = (row.tid, row.thread);
         }
         let found = diagnose(&script.summary()).findings.remove(0);
-        let said = "; it works for mariadb-dump (2), which dumps the database";
+        let said = "; mariadbd works for mariadb-dump (2), which dumps the database";
         assert!(found.sentence.ends_with(said), "{}", found.sentence);
         assert!(found.fix.starts_with("with --single-transaction"), "{}", found.fix);
     }
@@ -435,7 +453,8 @@ mod tests {
             (row.pid, row.process) = (row.tid, row.thread);
         }
         let found = diagnose(&script.summary()).findings.remove(0);
-        let said = "; some of them work for 2 processes of pg_dump, which dump the database";
+        let said = "; some processes of postgres work for 2 processes of pg_dump, which dump the \
+                    database";
         assert!(found.sentence.ends_with(said), "{}", found.sentence);
     }
 }

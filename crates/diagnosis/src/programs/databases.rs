@@ -78,7 +78,8 @@ pub(super) const ALL: &[KnownProgram] = &[
             commits share a sync (MySQL: binlog_group_commit_sync_delay; MariaDB: \
             binlog_commit_wait_count with binlog_commit_wait_usec); \
             innodb_flush_log_at_trx_commit=2 and sync_binlog=1000 sync less: a crash of the \
-            machine then loses up to a second",
+            machine then loses up to a second, and of the binary log more, so that replicas may \
+            have to be made anew",
         RowLock: "MySQL/MariaDB: let fewer transactions change the same row (spread a counter over \
             several rows, or collect changes and apply them in one), and lock it last; \
             innodb_flush_log_at_trx_commit=2 releases the row without the sync: a crash of the \
@@ -169,9 +170,10 @@ pub(super) const ALL: &[KnownProgram] = &[
             failure or a crash of the machine the last transactions may be missing, the database \
             stays consistent",
         Spilled: "SQLite: a transaction that changes more than its page cache holds syncs the \
-            rollback journal each time it writes some of that back: let the cache hold it (`PRAGMA \
-            cache_size = -200000` is 200 MB, the default 2 MB), commit in smaller portions, or use \
-            a write-ahead log (`PRAGMA journal_mode = WAL`), which is synced at its commit alone",
+            rollback journal each time it writes some of that back: where these are such, let the \
+            cache hold it (`PRAGMA cache_size = -200000` is 200 MB, the default 2 MB), commit in \
+            smaller portions, or use a write-ahead log (`PRAGMA journal_mode = WAL`), which is \
+            synced at commits and checkpoints alone",
         Reads: "SQLite: VACUUM and the deletion of many rows read and write the whole file, and \
             every other change of it waits: run them off-peak; give a query that scans an index \
             (`EXPLAIN QUERY PLAN`)",

@@ -6,22 +6,27 @@
 //!
 //! What does not belong here: advice that depends on files alone (see the siblings).
 
-use super::{Topic, of};
+use super::{Topic, named, of};
+use crate::bottleneck::kind::BottleneckKind;
 
 /// What a program does.
-struct Operation {
+#[derive(Debug)]
+pub struct Operation {
     /// The program, as [`super::KnownProgram`] names it.
     program: &'static str,
     /// Functions any of which tell it, without their parameters.
     functions: &'static [&'static str],
     /// Functions of which one has to be there, too; any if there are none.
     beneath: &'static [&'static str],
+    /// What the process waits for meanwhile; any if that is `None`.
+    pub waits: Option<BottleneckKind>,
     /// What the process is or does, with the verb.
-    does: &'static str,
+    pub does: &'static str,
     advice: Advice,
 }
 
 /// What to do about it.
+#[derive(Clone, Copy, Debug)]
 enum Advice {
     /// What holds for that topic anyway.
     Topic(Topic),
@@ -29,8 +34,11 @@ enum Advice {
     Own(&'static str),
 }
 
-/// Functions that read a page.
-const READS: &[&str] = &["mdread", "pread", "pread64", "__libc_pread", "__libc_pread64"];
+/// Functions that read, of PostgreSQL a page.
+const READS: &[&str] = &["pread", "pread64", "__pread64", "__libc_pread", "__libc_pread64"];
+const PAGES: &[&str] = &["mdread", "mdreadv", "mdstartreadv"];
+/// Functions that sync a file.
+const SYNCS: &[&str] = &["fsync", "fdatasync", "__libc_fsync", "pg_fsync"];
 
 const POSTGRESQL: &str = "PostgreSQL";
 const MYSQL: &str = "MySQL/MariaDB";
@@ -40,6 +48,7 @@ const ALL: &[Operation] = &[
         program: POSTGRESQL,
         functions: &["WalReceiverMain"],
         beneath: &[],
+        waits: None,
         does: "is the WAL receiver of a standby",
         advice: Advice::Own(
             "PostgreSQL: where commits of the primary wait for this standby \
@@ -53,6 +62,7 @@ const ALL: &[Operation] = &[
         program: POSTGRESQL,
         functions: &["CheckpointerMain"],
         beneath: &[],
+        waits: None,
         does: "is the checkpointer",
         advice: Advice::Topic(Topic::Checkpoint),
     },
@@ -60,13 +70,15 @@ const ALL: &[Operation] = &[
         program: POSTGRESQL,
         functions: &["AutoVacWorkerMain"],
         beneath: &[],
+        waits: None,
         does: "is an autovacuum worker",
         advice: Advice::Topic(Topic::Maintenance),
     },
     Operation {
         program: POSTGRESQL,
         functions: &["StartupProcessMain"],
-        beneath: READS,
+        beneath: PAGES,
+        waits: Some(BottleneckKind::Read),
         does: "replays the log, and reads the pages that it changes first",
         advice: Advice::Own(
             "PostgreSQL: recovery_prefetch (15 and later) reads ahead, with a larger \
@@ -78,6 +90,7 @@ const ALL: &[Operation] = &[
         program: POSTGRESQL,
         functions: &["XLogSaveBufferForHint"],
         beneath: &[],
+        waits: None,
         does: "is the first to read new rows, and writes each of their pages to the log to mark \
                them",
         advice: Advice::Own(
@@ -96,8 +109,9 @@ const ALL: &[Operation] = &[
             "RI_FKey_setnull_del",
             "RI_FKey_setdefault_del",
         ],
-        beneath: READS,
-        does: "deletes rows, and looks for others that refer to each of them by a foreign key",
+        beneath: &["heap_getnextslot"],
+        waits: Some(BottleneckKind::Read),
+        does: "deletes rows, and scans a table for others that refer to each by a foreign key",
         advice: Advice::Own(
             "PostgreSQL: give the referring columns an index (a foreign key does not make one): \
              without it each deleted row scans the whole referring table",
@@ -106,37 +120,29 @@ const ALL: &[Operation] = &[
     Operation {
         program: POSTGRESQL,
         functions: &["index_build", "cluster_rel", "heap_vacuum_rel"],
-        beneath: &[],
+        beneath: PAGES,
+        waits: Some(BottleneckKind::Read),
         does: "builds an index, or rewrites or vacuums a table",
         advice: Advice::Topic(Topic::Maintenance),
     },
     Operation {
         program: POSTGRESQL,
         functions: &["_bt_doinsert", "btinsert", "hashinsert", "gininsert", "gistinsert"],
-        beneath: READS,
+        beneath: PAGES,
+        waits: Some(BottleneckKind::Read),
         does: "adds keys to an index that is not in memory, and reads the page of each first",
         advice: Advice::Own(
-            "PostgreSQL: use keys that grow with time (bigint, UUIDv7) instead of random ones \
-             (UUIDv4, hashes), so that new ones meet in the same pages; drop indexes that nobody \
+            "PostgreSQL: where keys are random (UUIDv4, hashes), use ones that grow with time \
+             (bigint, UUIDv7), so that new ones meet in the same pages; drop indexes that nobody \
              reads, partition the table by time, or keep the indexes in memory (shared_buffers, \
              pg_prewarm after a restart)",
         ),
     },
     Operation {
         program: POSTGRESQL,
-        functions: &["SimpleLruReadPage", "SimpleLruReadPage_ReadOnly"],
-        beneath: &[],
-        does: "looks up the state of old transactions",
-        advice: Advice::Own(
-            "PostgreSQL: fewer savepoints and exception blocks, no transactions that stay open \
-             for long, VACUUM (FREEZE) for old rows; from version 17 on larger \
-             transaction_buffers, subtransaction_buffers and multixact_member_buffers",
-        ),
-    },
-    Operation {
-        program: POSTGRESQL,
         functions: &["XLogFileInit"],
-        beneath: &[],
+        beneath: SYNCS,
+        waits: Some(BottleneckKind::Sync),
         does: "fills a new segment of the log with zeros",
         advice: Advice::Own(
             "PostgreSQL: raise min_wal_size and leave wal_recycle on (the default), so that old \
@@ -145,20 +151,9 @@ const ALL: &[Operation] = &[
     },
     Operation {
         program: MYSQL,
-        functions: &["handle_slave_sql"],
-        beneath: &[],
-        does: "applies the changes of a primary",
-        advice: Advice::Own(
-            "MySQL/MariaDB: apply several at once (replica_parallel_workers; MariaDB: \
-             slave_parallel_threads with slave_parallel_mode=optimistic); on a replica that may \
-             be made anew, innodb_flush_log_at_trx_commit=2 and sync_binlog=1000 sync less: a \
-             crash of its machine then loses up to a second",
-        ),
-    },
-    Operation {
-        program: MYSQL,
         functions: &["Sql_cmd_truncate_table::execute"],
-        beneath: &[],
+        beneath: SYNCS,
+        waits: Some(BottleneckKind::Sync),
         does: "truncates tables, and makes and syncs new files for each",
         advice: Advice::Own(
             "MySQL/MariaDB: empty small tables by DELETE in one transaction; tests: undo by \
@@ -174,7 +169,8 @@ const ALL: &[Operation] = &[
             "mysql_rm_table",
             "mysql_rm_table_no_locks",
         ],
-        beneath: &[],
+        beneath: SYNCS,
+        waits: Some(BottleneckKind::Sync),
         does: "creates or drops tables, and syncs files for each",
         advice: Advice::Own(
             "MySQL/MariaDB: create tables once and empty them instead, or use temporary tables; \
@@ -192,6 +188,7 @@ const ALL: &[Operation] = &[
             "mysql_recreate_table",
         ],
         beneath: &[],
+        waits: None,
         does: "changes, rebuilds or checks a table",
         advice: Advice::Topic(Topic::Maintenance),
     },
@@ -199,35 +196,39 @@ const ALL: &[Operation] = &[
         program: MYSQL,
         functions: &["handler::ha_write_row"],
         beneath: READS,
+        waits: Some(BottleneckKind::Read),
         does: "adds rows whose keys are not in memory, and reads the page of each first",
         advice: Advice::Own(
-            "MySQL/MariaDB: use keys that grow with time (AUTO_INCREMENT, UUIDv7) instead of \
-             random ones (UUIDv4, hashes), so that new ones meet in the same pages; drop indexes \
-             that nobody reads; raise innodb_buffer_pool_size",
+            "MySQL/MariaDB: where keys are random (UUIDv4, hashes), use ones that grow with time \
+             (AUTO_INCREMENT, UUIDv7), so that new ones meet in the same pages; drop indexes that \
+             nobody reads; raise innodb_buffer_pool_size",
         ),
     },
 ];
 
-/// Returns what one of a program's processes in these functions is or does, with the verb, and what
-/// to do about it.
-pub fn operation_of(process: &str, functions: &[String]) -> Option<(&'static str, &'static str)> {
-    let program = of(Some(process), None)?;
-    let is_on = |wanted: &[&str]| {
-        functions.iter().any(|function| {
-            // C++ functions are written with their parameters.
-            let name = function.split('(').next().unwrap_or(function);
-            wanted.contains(&name)
-        })
-    };
-    let own = ALL.iter().filter(|operation| operation.program == program.name);
-    let found = own
-        .filter(|operation| operation.beneath.is_empty() || is_on(operation.beneath))
-        .find(|operation| is_on(operation.functions))?;
-    let advice = match found.advice {
-        Advice::Topic(topic) => program.advice(topic)?,
-        Advice::Own(advice) => advice,
-    };
-    Some((found.does, advice))
+impl Operation {
+    /// Returns what a process in these functions is or does; `None` if they do not tell.
+    pub fn of(process: &str, functions: &[String]) -> Option<&'static Operation> {
+        let program = of(Some(process), None)?;
+        let is_on = |wanted: &[&str]| {
+            functions.iter().any(|function| {
+                // C++ functions are written with their parameters.
+                let name = function.split('(').next().unwrap_or(function);
+                wanted.contains(&name)
+            })
+        };
+        let own = ALL.iter().filter(|operation| operation.program == program.name);
+        own.filter(|operation| operation.beneath.is_empty() || is_on(operation.beneath))
+            .find(|operation| is_on(operation.functions))
+    }
+
+    /// Returns what to do about it.
+    pub fn advice(&self) -> Option<&'static str> {
+        match self.advice {
+            Advice::Topic(topic) => named(self.program)?.advice(topic),
+            Advice::Own(advice) => Some(advice),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -237,7 +238,7 @@ mod tests {
     fn does(process: &str, functions: &[&str]) -> Option<&'static str> {
         let functions: Vec<String> =
             functions.iter().map(|function| (*function).to_owned()).collect();
-        operation_of(process, &functions).map(|(does, _)| does)
+        Operation::of(process, &functions).map(|operation| operation.does)
     }
 
     #[test]
@@ -250,6 +251,7 @@ mod tests {
                 assert_eq!(does(process, &one), Some(operation.does), "{function}");
             }
             assert_eq!(does("other", &functions), None);
+            assert!(operation.advice().is_some(), "{}", operation.does);
         }
     }
 

@@ -24,7 +24,8 @@ const KINDS: &[KernelWork] = &[
         functions: &["ext4_trim_fs", "xfs_ioc_trim", "xfs_trim_*", "btrfs_trim_fs", "f2fs_trim_fs"],
         processes: &["fstrim"],
         fix: "run it off-peak (`systemctl edit fstrim.timer`), without short extents (`fstrim \
-              --minimum 1M`) or in smaller ranges (`-o OFFSET -l LENGTH`); do not disable it: without it flash and thin pools fill up",
+              --minimum 1M`) or in smaller ranges (`-o OFFSET -l LENGTH`); do not \
+              disable it: without it flash and thin pools fill up",
     },
     KernelWork {
         what: "XFS frees the blocks of removed files",

@@ -20,6 +20,9 @@ const AGAIN: f64 = 0.3;
 /// drop their own pages (POSIX_FADV_DONTNEED, drop_caches) and direct reads cause no refaults.
 /// Chosen.
 const REFAULTS: f64 = 0.2;
+/// The most that a program waits for other devices, as a share of its waits for one, for what its
+/// cgroup reads again to be of that one. Chosen.
+const ELSEWHERE: f64 = 0.2;
 /// The least number of sampled pages (one per 64 KiB) to judge: 16 MiB.
 const LEAST_PAGES: u64 = 256;
 
@@ -75,7 +78,18 @@ impl<'a> Refaults<'a> {
     fn of_cgroup(facts: &Facts<'a>, device: &str, waited: &Waited<'a>) -> Option<Refaults<'a>> {
         let foremost = waited.groups.iter().max_by_key(|group| group.time_ns)?;
         let cgroup = facts.full_cgroup(foremost.pid, &foremost.process)?;
-        let read = facts.summary().samples.get(Metric::ReadBytes, device)?.late_growth()?;
+        // Those of other devices are counted, too.
+        let is_own = |group: &WaitGroup| {
+            group.pid == foremost.pid
+                && matches!(group.class, WaitClass::PageRead | WaitClass::PageFault)
+        };
+        let elsewhere = facts.waits(|it| is_own(it) && it.device.as_deref() != Some(device));
+        if elsewhere.time_ns as f64 > ELSEWHERE * foremost.time_ns as f64 {
+            return None;
+        }
+        let samples = &facts.summary().samples;
+        let read = samples.get(Metric::ReadBytes, device)?.late_growth(samples.latest_ns())?;
+        let read = read.max(cgroup.read.unwrap_or(0.0));
         let share = (cgroup.refaults / read.max(1.0)).min(1.0);
         (share >= AGAIN).then_some(Refaults {
             bytes_per_s: cgroup.refaults,
@@ -150,17 +164,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let program = programs::of(process, file);
     let own = program.and_then(|program| program.advice(BottleneckKind::Read.topic(role)));
     let own = own.map(|it| format!("{it}; else "));
-    let files = "memory.max and memory.high; version 1: memory.limit_in_bytes";
-    let (more, counters) = match cgroup {
-        Some(cgroup) => (
-            format!("raise the limit on memory of {} ({files})", cgroup.path),
-            format!("memory.stat` of {}", cgroup.path),
-        ),
-        None => (
-            format!("give it more memory ({files} of its cgroup; else of the machine)"),
-            "/proc/vmstat`".to_owned(),
-        ),
-    };
+    let (more, counters) = remedy(cgroup);
     Ok(finding
         .about(subject)
         .sure(if refaults.is_some() { Confidence::Certain } else { Confidence::Likely })
@@ -178,6 +182,22 @@ fn judge(facts: &Facts<'_>) -> Judged {
             words::tried("memory=none"),
         ))
         .into())
+}
+
+/// Returns the advice about the memory that is too small, and where its counters are, as the end of
+/// a command.
+fn remedy(cgroup: Option<FullCgroup<'_>>) -> (String, String) {
+    let files = "memory.max and memory.high; version 1: memory.limit_in_bytes";
+    match cgroup {
+        Some(FullCgroup { path, .. }) => (
+            format!("raise the limit on memory of {path} ({files})"),
+            format!("memory.stat` of {path}"),
+        ),
+        None => (
+            format!("give it more memory ({files} of its cgroup; else of the machine)"),
+            "/proc/vmstat`".to_owned(),
+        ),
+    }
 }
 
 /// Returns the waits for pages of a device, including waits without a known device of programs that
