@@ -10,7 +10,7 @@ use crate::programs::{self, FileRole, Operation};
 use crate::{Subject, words};
 use iowhy_analysis::summary::patterns::WaitGroup;
 use iowhy_analysis::summary::{ChainRow, ChainStep, DeviceSummary, DirectionSummary};
-use iowhy_analysis::summary::{Work, WorkKind};
+use iowhy_model::Metric;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The largest mean number of others' blocked threads beside a program that has its device to
@@ -278,8 +278,9 @@ impl Facts<'_> {
             0 | 1 => (words::process(&first.process, Some(first.pid), None), "waits"),
             several => (format!("{several} processes of {}", first.process), "wait"),
         };
-        let is_serving = |work: &Work| work.kind == WorkKind::Serving;
-        let serves = self.work_of(pid).is_some_and(is_serving);
+        // A thread of the kernel serves whoever a program serves that waits for it.
+        let mut sockets = self.of_process(Metric::WorkClients, pid);
+        let serves = sockets.any(|series| series.max.unwrap_or(series.last) > 0.0);
         let threads = if are_many && serves && first.processes <= 1 { first.threads } else { 1 };
         Some(WaiterBehind { who, verb, threads, time_ns: row.time_ns })
     }

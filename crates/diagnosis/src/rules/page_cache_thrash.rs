@@ -104,18 +104,19 @@ impl<'a> Rereads<'a> {
     pub fn of(facts: &Facts<'a>) -> Option<Rereads<'a>> {
         let of_machine = Refaults::of_machine(facts);
         let devices = facts.summary().patterns.devices.iter();
-        let sampled = devices.filter(|device| device.access.watched_pages >= LEAST_PAGES);
         // Both a loop device and its backing device show repeated reads; programs wait for the one
         // that they use.
-        let awaited = sampled.map(|patterns| (patterns, waits_for(facts, &patterns.device)));
+        let awaited = devices.map(|patterns| (patterns, waits_for(facts, &patterns.device)));
         let awaited = awaited.filter(|(_, waited)| waited.time_ns > 0);
         let found = awaited.filter_map(|(patterns, waited)| {
             let of_cgroup = Refaults::of_cgroup(facts, &patterns.device, &waited);
             let refaults = of_cgroup.or(of_machine);
             // A watch is short for a set of gigabytes: the kernel knows what it evicted before.
-            let is_evicted = of_cgroup.is_some() || of_machine.is_some_and(|it| it.share >= MOST);
+            let is_evicted = of_machine.is_some_and(|it| it.share >= MOST);
             let is_again = facts.pages_again(&patterns.device) >= AGAIN;
-            (is_again || is_evicted).then_some((patterns, waited, refaults))
+            let is_sampled = patterns.access.watched_pages >= LEAST_PAGES;
+            (of_cgroup.is_some() || is_sampled && (is_again || is_evicted))
+                .then_some((patterns, waited, refaults))
         });
         let (patterns, waited, refaults) = found.max_by_key(|(it, ..)| it.access.pages_again)?;
         let read = facts::read_per_s(facts, &patterns.device);
