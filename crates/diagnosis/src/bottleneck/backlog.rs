@@ -71,5 +71,5 @@ impl OwnBacklog {
 
 /// The advice for any program.
 pub const FIX: &str = "let it ask for less at a time beside its clients: what it reads in the \
-                       background (a cache that is filled after a restart, read-ahead, a scan) with \
-                       a shallow queue or a limited rate";
+                       background (a cache that is filled after a restart, read-ahead) with a \
+                       shallow queue or a limited rate";

@@ -225,7 +225,7 @@ impl Facts<'_> {
         (own_ns as f64 >= NEARLY_ALL * waited.time_ns as f64).then_some(pid)
     }
 
-    /// Returns a process of a finding's program for which others wait, and what it is or does, where
+    /// Returns a process of a finding's program for which others wait, and what it is or does, if
     /// the functions it waits in show it most of the time, and half of the claimed waits are of
     /// processes that do it; of several, others wait for them as long as for a warning.
     pub fn operation(
@@ -278,7 +278,7 @@ impl Facts<'_> {
             0 | 1 => (words::process(&first.process, Some(first.pid), None), "waits"),
             several => (format!("{several} processes of {}", first.process), "wait"),
         };
-        // A thread of the kernel serves whoever a program serves that waits for it.
+        // A thread of the kernel has no clients of its own.
         let mut sockets = self.of_process(Metric::WorkClients, pid);
         let serves = sockets.any(|series| series.max.unwrap_or(series.last) > 0.0);
         let threads = if are_many && serves && first.processes <= 1 { first.threads } else { 1 };

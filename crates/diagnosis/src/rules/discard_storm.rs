@@ -131,7 +131,7 @@ fn fix(name: &str, mounted: Option<&str>, sender: Option<&str>, mean_bytes: f64)
     };
     let size = match mean_bytes > LARGE {
         true => format!(
-            "; `echo {LARGE} > /sys/block/{name}/queue/discard_max_bytes` makes each discard smaller"
+            "; `echo {LARGE} > /sys/block/{name}/queue/discard_max_bytes` makes them smaller"
         ),
         false => String::new(),
     };
