@@ -1,12 +1,16 @@
 //! What a finding says of its program besides what it waits for: what that program does, for whom
 //! it works, and who waits for it.
 //!
-//! What does not belong here: how that is found (see `facts::work`).
+//! What does not belong here: who waits for whom (see `facts::work`).
 
+use crate::bottleneck::kind::BottleneckKind;
 use crate::facts::Facts;
-use crate::facts::thresholds::WARNING_SHARE;
+use crate::facts::thresholds::{MOST, WARNING_SHARE};
 use crate::finding::{Evidence, Finding};
-use crate::{programs, words};
+use crate::programs::{self, AwaitedCalls, Operation};
+use crate::words;
+use iowhy_analysis::summary::ChainRow;
+use std::collections::BTreeMap;
 
 /// The view that shows it.
 const CHAINS: &str = "iowhy chains";
@@ -34,7 +38,7 @@ impl Finding {
             self.sentence.push_str(&format!("; {server} for {who}, which {verb} the database"));
             self.fix = format!("{advice}; else {}", self.fix);
         }
-        if let Some((pid, operation)) = facts.operation(&self.subject, &self.claims) {
+        if let Some((pid, operation)) = self.operation(facts, pid) {
             let who = words::process(&process, Some(pid), self.subject.container.as_deref());
             // What it does stands before what it waits for: a page has room for the beginning.
             let own = self.sentence.strip_prefix(&who).map(|rest| format!("it{rest}"));
@@ -66,5 +70,47 @@ impl Finding {
         let what = format!("time that {who} waited for {process}");
         let (figure, unit, command) = (behind.time_ns as f64, "ns", CHAINS.to_owned());
         self.evidence.insert(0, Evidence { what, figure, unit, command });
+    }
+    /// Returns a process of this finding's program for which others wait, and what it is or does,
+    /// if the functions it waits in show it most of the time, and half of the claimed waits are of
+    /// processes that do it; of several, others wait for them as long as for a warning. `pid` is
+    /// the one process that this is about.
+    fn operation(&self, facts: &Facts<'_>, pid: Option<u32>) -> Option<(u32, &'static Operation)> {
+        let is_of = |row: &&ChainRow| {
+            row.steps.last().is_some_and(|step| match pid {
+                Some(pid) => step.pid == pid,
+                None => {
+                    Some(&step.process) == self.subject.process.as_ref()
+                        && row.device == self.subject.device
+                }
+            })
+        };
+        let (mut all_ns, mut shown) = (0_u64, BTreeMap::new());
+        for row in facts.chains().filter(is_of) {
+            all_ns = all_ns.saturating_add(row.time_ns);
+            let Some(step) = row.steps.last() else { continue };
+            if let Some(operation) = Operation::of(&step.process, &step.user_stack) {
+                let new = || (operation, 0_u64, BTreeMap::new());
+                let known = shown.entry(operation.does).or_insert_with(new);
+                known.1 = known.1.saturating_add(row.time_ns);
+                let its_ns: &mut u64 = known.2.entry(step.pid).or_default();
+                *its_ns = its_ns.saturating_add(row.time_ns);
+            }
+        }
+        let (operation, time_ns, processes) =
+            shown.into_values().max_by_key(|(_, time_ns, _)| *time_ns)?;
+        let is_of_calls = |kind: BottleneckKind| match operation.waits {
+            Some(AwaitedCalls::Reads) => kind == BottleneckKind::Read,
+            Some(AwaitedCalls::Syncs) => kind == BottleneckKind::Sync,
+            None => true,
+        };
+        let share = self.claims.share_of_waits(facts, |group| {
+            processes.contains_key(&group.pid) && is_of_calls(BottleneckKind::new(facts, group))
+        });
+        let least_ns = WARNING_SHARE * facts.duration_ns() as f64;
+        let is_felt = pid.is_some() || time_ns as f64 >= least_ns;
+        let is_most = share >= MOST && time_ns.saturating_mul(2) >= all_ns;
+        let (its_pid, _) = processes.into_iter().max_by_key(|(_, its_ns)| *its_ns)?;
+        (is_felt && is_most).then_some((its_pid, operation))
     }
 }

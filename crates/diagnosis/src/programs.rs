@@ -38,7 +38,7 @@ mod monitoring;
 mod operations;
 mod services;
 
-pub use operations::Operation;
+pub use operations::{AwaitedCalls, Operation};
 
 /// The role of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -3,10 +3,8 @@
 //! What does not belong here: who waits for whom within a program (see `analysis::waits::chains`).
 
 use super::Facts;
-use super::thresholds::{BUSY, MOST, WARNING_SHARE};
-use crate::bottleneck::kind::BottleneckKind;
-use crate::claims::Claims;
-use crate::programs::{self, FileRole, Operation};
+use super::thresholds::{BUSY, WARNING_SHARE};
+use crate::programs::{self, FileRole};
 use crate::{Subject, words};
 use iowhy_analysis::summary::patterns::WaitGroup;
 use iowhy_analysis::summary::{ChainRow, ChainStep, DeviceSummary, DirectionSummary};
@@ -223,48 +221,6 @@ impl Facts<'_> {
         let own = waited.groups.iter().filter(|group| group.pid == pid);
         let own_ns = own.map(|group| group.time_ns).fold(0, u64::saturating_add);
         (own_ns as f64 >= NEARLY_ALL * waited.time_ns as f64).then_some(pid)
-    }
-
-    /// Returns a process of a finding's program for which others wait, and what it is or does, if
-    /// the functions it waits in show it most of the time, and half of the claimed waits are of
-    /// processes that do it; of several, others wait for them as long as for a warning.
-    pub fn operation(
-        &self,
-        subject: &Subject,
-        claims: &Claims,
-    ) -> Option<(u32, &'static Operation)> {
-        let pid = self.main_pid(subject);
-        let is_of = |row: &&ChainRow| {
-            row.steps.last().is_some_and(|step| match pid {
-                Some(pid) => step.pid == pid,
-                None => {
-                    Some(&step.process) == subject.process.as_ref() && row.device == subject.device
-                }
-            })
-        };
-        let (mut all_ns, mut shown) = (0_u64, BTreeMap::new());
-        for row in self.chains().filter(is_of) {
-            all_ns = all_ns.saturating_add(row.time_ns);
-            let Some(step) = row.steps.last() else { continue };
-            if let Some(operation) = Operation::of(&step.process, &step.user_stack) {
-                let known =
-                    shown.entry(operation.does).or_insert((operation, 0_u64, BTreeMap::new()));
-                known.1 = known.1.saturating_add(row.time_ns);
-                let its_ns: &mut u64 = known.2.entry(step.pid).or_default();
-                *its_ns = its_ns.saturating_add(row.time_ns);
-            }
-        }
-        let (operation, time_ns, processes) =
-            shown.into_values().max_by_key(|(_, time_ns, _)| *time_ns)?;
-        let least_ns = WARNING_SHARE * self.duration_ns() as f64;
-        let is_felt = pid.is_some() || time_ns as f64 >= least_ns;
-        let share = claims.share_of_waits(self, |group| {
-            let kind = BottleneckKind::new(self, group);
-            processes.contains_key(&group.pid) && operation.waits.is_none_or(|it| it == kind)
-        });
-        let is_most = share >= MOST && time_ns.saturating_mul(2) >= all_ns;
-        let (its_pid, _) = processes.into_iter().max_by_key(|(_, its_ns)| *its_ns)?;
-        (is_felt && is_most).then_some((its_pid, operation))
     }
 
     /// Returns the other program that waits longest for a process which waits for storage.

@@ -7,7 +7,6 @@
 //! What does not belong here: advice that depends on files alone (see the siblings).
 
 use super::{Topic, named, of};
-use crate::bottleneck::kind::BottleneckKind;
 
 /// What a program does.
 #[derive(Debug)]
@@ -19,10 +18,19 @@ pub struct Operation {
     /// Functions of which one has to be there, too; any if there are none.
     beneath: &'static [&'static str],
     /// What the process waits for meanwhile; any if that is `None`.
-    pub waits: Option<BottleneckKind>,
+    pub waits: Option<AwaitedCalls>,
     /// What the process is or does, with the verb.
     pub does: &'static str,
     advice: Advice,
+}
+
+/// The calls that a process waits in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AwaitedCalls {
+    /// Reads.
+    Reads,
+    /// Syncs.
+    Syncs,
 }
 
 /// What to do about it.
@@ -78,7 +86,7 @@ const ALL: &[Operation] = &[
         program: POSTGRESQL,
         functions: &["StartupProcessMain"],
         beneath: PAGES,
-        waits: Some(BottleneckKind::Read),
+        waits: Some(AwaitedCalls::Reads),
         does: "replays the log, and reads the pages that it changes first",
         advice: Advice::Own(
             "PostgreSQL: recovery_prefetch (15 and later) reads ahead, with a larger \
@@ -110,7 +118,7 @@ const ALL: &[Operation] = &[
             "RI_FKey_setdefault_del",
         ],
         beneath: &["heap_getnextslot"],
-        waits: Some(BottleneckKind::Read),
+        waits: Some(AwaitedCalls::Reads),
         does: "deletes rows, and scans a table for others that refer to each by a foreign key",
         advice: Advice::Own(
             "PostgreSQL: give the referring columns an index (a foreign key does not make one): \
@@ -121,7 +129,7 @@ const ALL: &[Operation] = &[
         program: POSTGRESQL,
         functions: &["index_build", "cluster_rel", "heap_vacuum_rel"],
         beneath: PAGES,
-        waits: Some(BottleneckKind::Read),
+        waits: Some(AwaitedCalls::Reads),
         does: "builds an index, or rewrites or vacuums a table",
         advice: Advice::Topic(Topic::Maintenance),
     },
@@ -129,7 +137,7 @@ const ALL: &[Operation] = &[
         program: POSTGRESQL,
         functions: &["_bt_doinsert", "btinsert", "hashinsert", "gininsert", "gistinsert"],
         beneath: PAGES,
-        waits: Some(BottleneckKind::Read),
+        waits: Some(AwaitedCalls::Reads),
         does: "adds keys to an index that is not in memory, and reads the page of each first",
         advice: Advice::Own(
             "PostgreSQL: where keys are random (UUIDv4, hashes), use ones that grow with time \
@@ -142,7 +150,7 @@ const ALL: &[Operation] = &[
         program: POSTGRESQL,
         functions: &["XLogFileInit"],
         beneath: SYNCS,
-        waits: Some(BottleneckKind::Sync),
+        waits: Some(AwaitedCalls::Syncs),
         does: "fills a new segment of the log with zeros",
         advice: Advice::Own(
             "PostgreSQL: raise min_wal_size and leave wal_recycle on (the default), so that old \
@@ -153,7 +161,7 @@ const ALL: &[Operation] = &[
         program: MYSQL,
         functions: &["Sql_cmd_truncate_table::execute"],
         beneath: SYNCS,
-        waits: Some(BottleneckKind::Sync),
+        waits: Some(AwaitedCalls::Syncs),
         does: "truncates tables, and makes and syncs new files for each",
         advice: Advice::Own(
             "MySQL/MariaDB: empty small tables by DELETE in one transaction; tests: undo by \
@@ -170,7 +178,7 @@ const ALL: &[Operation] = &[
             "mysql_rm_table_no_locks",
         ],
         beneath: SYNCS,
-        waits: Some(BottleneckKind::Sync),
+        waits: Some(AwaitedCalls::Syncs),
         does: "creates or drops tables, and syncs files for each",
         advice: Advice::Own(
             "MySQL/MariaDB: create tables once and empty them instead, or use temporary tables; \
@@ -196,7 +204,7 @@ const ALL: &[Operation] = &[
         program: MYSQL,
         functions: &["handler::ha_write_row"],
         beneath: READS,
-        waits: Some(BottleneckKind::Read),
+        waits: Some(AwaitedCalls::Reads),
         does: "adds rows whose keys are not in memory, and reads the page of each first",
         advice: Advice::Own(
             "MySQL/MariaDB: where keys are random (UUIDv4, hashes), use ones that grow with time \
