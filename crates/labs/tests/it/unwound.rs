@@ -115,8 +115,8 @@ pub fn expect_by_frame_pointers(recording: &Recording, name: &str) {
     );
 }
 
-/// A goroutine's stack is complete, also if the program has no symbols, and only tables of its C
-/// part.
+/// A goroutine's stack is complete and has names, also if the program has no symbols, and only
+/// tables of its C part.
 fn go() -> Result<()> {
     let program = made("unwound-go");
     let mut build = Command::new(compiler("go")?);
@@ -140,8 +140,16 @@ fn go() -> Result<()> {
     assert!(!unwound.is_empty() && unwound.iter().all(|stack| stack.complete), "{text}");
     // The recursion alone is eight functions deep.
     assert!(unwound.iter().any(|stack| stack.frames.len() >= 8), "{text}");
-    // Along frame pointers nothing has a name, and nothing shows that the end is one.
-    let walked = stacks.iter().filter(|stack| recording.text(stack.unwound_by) == "frame pointers");
-    assert!(walked.clone().all(|stack| !stack.complete), "{text}");
+    // Go's own table of functions names them, however a stack was walked, and tells where it ends.
+    let named = stacks.iter().filter_map(|stack| {
+        let frames = recording.frames(Some(stack.stack_id));
+        frames.contains(&"main.writeAtDepth").then_some((stack, frames))
+    });
+    let is_whole = |(stack, frames): &(&&Stack, Vec<&str>)| {
+        stack.complete && frames.last() == Some(&"runtime.goexit")
+    };
+    let ways: BTreeSet<&str> =
+        named.clone().map(|(stack, _)| recording.text(stack.unwound_by)).collect();
+    assert!(ways.contains(".eh_frame") && named.clone().all(|named| is_whole(&named)), "{text}");
     Ok(())
 }
