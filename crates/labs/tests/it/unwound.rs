@@ -135,11 +135,6 @@ fn go() -> Result<()> {
     let recording = watch_throttled(&program, WRITES_PER_SECOND, Duration::ZERO, |_| Ok(()))?;
     let stacks = stacks_of(&recording, "unwound-go");
     let text = shown(&recording, &stacks);
-    let unwound: Vec<_> =
-        stacks.iter().filter(|stack| recording.text(stack.unwound_by) == ".eh_frame").collect();
-    assert!(!unwound.is_empty() && unwound.iter().all(|stack| stack.complete), "{text}");
-    // The recursion alone is eight functions deep.
-    assert!(unwound.iter().any(|stack| stack.frames.len() >= 8), "{text}");
     // Go's own table of functions names them, however a stack was walked, and tells where it ends.
     let named = stacks.iter().filter_map(|stack| {
         let frames = recording.frames(Some(stack.stack_id));
@@ -148,8 +143,8 @@ fn go() -> Result<()> {
     let is_whole = |(stack, frames): &(&&Stack, Vec<&str>)| {
         stack.complete && frames.last() == Some(&"runtime.goexit")
     };
-    let ways: BTreeSet<&str> =
-        named.clone().map(|(stack, _)| recording.text(stack.unwound_by)).collect();
-    assert!(ways.contains(".eh_frame") && named.clone().all(|named| is_whole(&named)), "{text}");
+    assert!(named.clone().count() > 0 && named.clone().all(|named| is_whole(&named)), "{text}");
+    // The recursion alone is eight functions deep.
+    assert!(named.clone().any(|(_, frames)| frames.len() >= 8), "{text}");
     Ok(())
 }
