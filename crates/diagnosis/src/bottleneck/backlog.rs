@@ -45,7 +45,8 @@ impl OwnBacklog {
         let all_ns = facts::device_time_ns(device) as f64;
         // What the kernel reads ahead belongs to a read that is waited for.
         let ahead = [Origin::Readahead, Origin::PageFault];
-        let ahead_ns: u64 = ahead.map(|origin| facts::origin_of(device, origin).0).iter().sum();
+        let ahead = ahead.map(|origin| facts::origin_of(device, origin).0);
+        let ahead_ns = ahead.into_iter().fold(0, u64::saturating_add);
         let rows = device.processes.iter().filter(|row| {
             let subject = &row.subject;
             subject.process == top.process && subject.container.as_deref() == top.container
