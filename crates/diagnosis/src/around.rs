@@ -24,10 +24,10 @@ impl Finding {
     /// Says what the program does that this is about, and shows the other program that waits
     /// longest for it.
     pub(super) fn say_what_is_around(&mut self, facts: &Facts<'_>) {
-        let process = self.subject.process.clone().unwrap_or_default();
         if self.claims.are_of_cpu() {
             return;
         }
+        let process = self.subject.process.clone().unwrap_or_default();
         let pid = facts.main_pid(&self.subject);
         let dump = facts.dumped_by(&self.subject, pid);
         if let Some((who, verb, advice)) = &dump {
@@ -71,6 +71,7 @@ impl Finding {
         let (figure, unit, command) = (behind.time_ns as f64, "ns", CHAINS.to_owned());
         self.evidence.insert(0, Evidence { what, figure, unit, command });
     }
+
     /// Returns a process of this finding's program for which others wait, and what it is or does,
     /// if the functions it waits in show it most of the time, and half of the claimed waits are of
     /// processes that do it; of several, others wait for them as long as for a warning. `pid` is

@@ -29,6 +29,9 @@ pub struct OwnBacklog {
 impl OwnBacklog {
     /// Those that the first program of these waits has in flight; `None` if they are few.
     pub fn of(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> Option<OwnBacklog> {
+        if group.kind != BottleneckKind::Read {
+            return None;
+        }
         let (device, top) = (group.device?, group.programs.first()?);
         // One large read is many requests, too: who asks without waiting asks by another call.
         let is_own = |other: &WaitGroup| {
@@ -39,7 +42,7 @@ impl OwnBacklog {
                 && other.device.as_ref() == Some(&device.device)
                 && BottleneckKind::new(facts, other) == BottleneckKind::Async
         });
-        if group.kind != BottleneckKind::Read || asks_ahead.time_ns == 0 {
+        if asks_ahead.time_ns == 0 {
             return None;
         }
         let all_ns = facts::device_time_ns(device) as f64;

@@ -27,11 +27,30 @@ const UNLIKE_THE_MEAN: f64 = 10.0;
 /// The least pages of a fault to say how many it reads; a window of 16 KiB has four. Chosen.
 const MANY_PAGES: f64 = 8.0;
 
+/// What is known of the work of the first program.
+struct OwnWork {
+    /// The role of its file.
+    role: Option<FileRole>,
+    /// Bytes that it writes to its rollback journal for each sync, if they are many.
+    large: Option<f64>,
+    backlog: Option<OwnBacklog>,
+}
+
+impl OwnWork {
+    fn of(facts: &Facts<'_>, group: &GroupedWaits<'_>, subject: &Subject) -> OwnWork {
+        OwnWork {
+            role: role(subject),
+            large: large_syncs(facts, group, subject),
+            backlog: OwnBacklog::of(facts, group),
+        }
+    }
+}
+
 /// The finding.
 pub fn finding(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> Finding {
     let subject = subject(facts, group);
-    let role = role(&subject);
-    let sentence = sentence(facts, group, &subject, role);
+    let own = OwnWork::of(facts, group, &subject);
+    let sentence = sentence(facts, group, &subject, &own);
     let bound = bound(group);
     let flags = words::flags(&subject);
     let finding = Finding::of_waits(facts, &group.waited, sentence)
@@ -48,7 +67,7 @@ pub fn finding(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> Finding {
     let finding = finding
         .shown("mean time of a call", mean_ns, "ns", format!("iowhy waits{flags}"))
         .shown("calls", calls as f64 / facts.seconds(), "1/s", format!("iowhy waits{flags}"))
-        .fix(fix(facts, group, &subject, role))
+        .fix(fix(facts, group, &subject, &own))
         .check(check(group));
     busy(finding, group.device).about(subject)
 }
@@ -115,13 +134,13 @@ fn sentence(
     facts: &Facts<'_>,
     group: &GroupedWaits<'_>,
     subject: &Subject,
-    role: Option<FileRole>,
+    own: &OwnWork,
 ) -> String {
     let Some(top) = group.programs.first() else { return String::new() };
     let call = top.call(facts);
     let how =
         call.map_or_else(|| format!("for {}", group.kind.doing()), |call| format!("in {call}"));
-    let file = subject.file.as_ref().map(|file| match role {
+    let file = subject.file.as_ref().map(|file| match own.role {
         Some(role) => {
             let process = subject.process.as_deref();
             format!(" for the {} {file}", programs::phrase(process, Some(file.as_str()), role))
@@ -149,9 +168,9 @@ fn sentence(
     let longest = (longest_ns >= UNLIKE_THE_MEAN * mean_ns)
         .then(|| format!(", up to {}", words::time(longest_ns)));
     let server = convoy::served_by(facts, &top.waited).map(|server| format!("; {server}"));
-    let large = large_syncs(facts, group, subject)
-        .map(|bytes| format!("; {} of it are written for each", words::bytes(bytes)));
-    let backlog = OwnBacklog::of(facts, group).map(|backlog| backlog.words(top.process));
+    let large =
+        own.large.map(|bytes| format!("; {} of it are written for each", words::bytes(bytes)));
+    let backlog = own.backlog.map(|backlog| backlog.words(top.process));
     format!(
         "{who} {verb} {how}{}{on}{saturated} {} on average{}{}{}{second}{}",
         file.unwrap_or_default(),
@@ -240,12 +259,7 @@ pub(super) fn busy(finding: Finding, device: Option<&DeviceSummary>) -> Finding 
     )
 }
 
-fn fix(
-    facts: &Facts<'_>,
-    group: &GroupedWaits<'_>,
-    subject: &Subject,
-    role: Option<FileRole>,
-) -> String {
+fn fix(facts: &Facts<'_>, group: &GroupedWaits<'_>, subject: &Subject, own: &OwnWork) -> String {
     let (process, file) = (subject.process.as_deref(), subject.file.as_deref());
     // A program of any name may have a store in it.
     let (program, role) = match (programs::of(process, file), process) {
@@ -253,17 +267,15 @@ fn fix(
             let file = facts.store_file(process);
             (programs::of(None, file), file.and_then(|file| programs::role_of(None, file)))
         }
-        (program, _) => (program, role),
+        (program, _) => (program, own.role),
     };
     let program = program.filter(|_| group.kind != BottleneckKind::Unknown);
-    if OwnBacklog::of(facts, group).is_some() {
-        let own = program.and_then(|program| program.advice(Topic::Ahead));
-        return own.unwrap_or(backlog::FIX).to_owned();
+    let advice = |topic| program.and_then(|program| program.advice(topic));
+    if own.backlog.is_some() {
+        return advice(Topic::Ahead).unwrap_or(backlog::FIX).to_owned();
     }
-    let is_large = large_syncs(facts, group, subject).is_some();
-    let topic = if is_large { Topic::Spilled } else { group.kind.topic(role) };
-    let own = program.and_then(|program| program.advice(topic));
-    if let Some(own) = own.or(program.and_then(|program| program.advice(group.kind.topic(role)))) {
+    let of_large = own.large.and_then(|_| advice(Topic::Spilled));
+    if let Some(own) = of_large.or_else(|| advice(group.kind.topic(role))) {
         return own.to_owned();
     }
     let general = match group.kind {

@@ -74,11 +74,13 @@ impl<'a> Facts<'a> {
         let path = numbers.rev().find(|series| series.last as u64 == number)?.subject.as_str();
         let last = |metric| samples.get(metric, path).map_or(0.0, |series| series.last);
         let used = last(Metric::CgroupFile) + last(Metric::CgroupAnonymous);
-        let refaults =
-            samples.get(Metric::CgroupRefaults, path)?.late_growth(samples.latest_ns())?;
-        let read = samples.get(Metric::CgroupRead, path);
-        let read = read.and_then(|series| series.late_growth(samples.latest_ns()));
-        (used >= FULL * limit).then_some(FullCgroup { path, limit, refaults, read })
+        if used < FULL * limit {
+            return None;
+        }
+        let until_ns = samples.latest_ns();
+        let late = |metric| samples.get(metric, path)?.late_growth(until_ns);
+        let (refaults, read) = (late(Metric::CgroupRefaults)?, late(Metric::CgroupRead));
+        Some(FullCgroup { path, limit, refaults, read })
     }
 
     /// Returns the number of the cgroup with the smallest limit on a process's memory; `None` if it

@@ -144,6 +144,8 @@ fn go() -> Result<()> {
         stack.complete && frames.last() == Some(&"runtime.goexit")
     };
     assert!(named.clone().count() > 0 && named.clone().all(|named| is_whole(&named)), "{text}");
+    let by_tables = |stack: &&&Stack| recording.text(stack.unwound_by) == ".eh_frame";
+    assert!(stacks.iter().filter(by_tables).all(|stack| stack.complete), "{text}");
     // The recursion alone is eight functions deep.
     assert!(named.clone().any(|(_, frames)| frames.len() >= 8), "{text}");
     Ok(())
