@@ -45,6 +45,8 @@ pub use operations::{AwaitedCalls, Operation};
 pub enum FileRole {
     /// A write-ahead, redo or commit log; commits wait for its syncs.
     WriteAheadLog,
+    /// A new segment of such a log, before the log is written to it.
+    NewSegment,
     /// Tables, indexes, data files.
     Data,
     /// Sorts and hashes that did not fit in memory, scratch files.
@@ -62,6 +64,7 @@ impl FileRole {
     pub const fn phrase(self) -> &'static str {
         match self {
             WriteAheadLog => "write-ahead log",
+            FileRole::NewSegment => "new segment of the write-ahead log",
             Data => "data files",
             Temporary => "temporary files",
             Log => "message log",
@@ -76,6 +79,8 @@ impl FileRole {
 pub enum Topic {
     /// Commits wait for their sync.
     Sync,
+    /// New segments of the log are filled before they are used.
+    NewSegment,
     /// A checkpoint or flush of dirty pages delays others.
     Checkpoint,
     /// Sorts or hashes go through temporary files.
@@ -138,6 +143,12 @@ impl KnownProgram {
             .chain(self.own_paths)
             .find(|pattern| fits(path, pattern.1))
             .map(|path| path.0)
+    }
+
+    /// Whether a log of the program is written over and over in a circle. PostgreSQL writes a segment
+    /// once under its name, and a new one over the inode of one that is gone.
+    pub fn has_circular_log(&self) -> bool {
+        self.name != "PostgreSQL"
     }
 
     /// Returns the name of a file of that role in sentences, as the program's own manual has it.

@@ -13,18 +13,26 @@ use std::path::Path;
 const MOST: usize = 1 << 16;
 /// The kernel's prefix of the device's number.
 const CONNECTION: &str = "fuse_connection:";
+/// Bits of a minor number in the kernel's device numbers (MINORBITS).
+const MINOR_BITS: u32 = 20;
 
 /// Whether a file system of this type is served by a process.
 pub fn is_served(kind: &str) -> bool {
     kind == "fuse" || kind == "fuseblk" || kind.starts_with("fuse.")
 }
 
-/// A process that has /dev/fuse open, and the minor number of the file system it serves, if the
+/// A process that has /dev/fuse open, and the device number of the file system it serves, if the
 /// kernel reports it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct FuseServer {
     process: String,
-    minor: Option<u32>,
+    device: Option<u32>,
+}
+
+/// Returns the device number of a file system as the kernel keeps it: of fuseblk it is that of the
+/// block device, of the others a minor number alone.
+fn device_of(mount: &Mount) -> u32 {
+    mount.major << MINOR_BITS | mount.minor
 }
 
 /// Adds to each FUSE mount its server, if it can be determined.
@@ -36,13 +44,13 @@ pub fn name_servers(mounts: &mut [Mount]) {
 
 fn assign(mounts: &mut [Mount], servers: &[FuseServer]) {
     let of_fuse = mounts.iter().filter(|mount| is_served(&mount.kind));
-    let mut minors: Vec<u32> = of_fuse.map(|mount| mount.minor).collect();
-    minors.sort_unstable();
-    minors.dedup();
+    let mut devices: Vec<u32> = of_fuse.map(device_of).collect();
+    devices.sort_unstable();
+    devices.dedup();
     for mount in mounts.iter_mut().filter(|mount| is_served(&mount.kind)) {
-        let told = servers.iter().find(|server| server.minor == Some(mount.minor));
+        let told = servers.iter().find(|server| server.device == Some(device_of(mount)));
         let only = match servers {
-            [only] if minors.len() == 1 && only.minor.is_none() => Some(only),
+            [only] if devices.len() == 1 && only.device.is_none() => Some(only),
             _ => None,
         };
         mount.server = told.or(only).map(|server| server.process.clone());
@@ -77,8 +85,8 @@ fn servers() -> Vec<FuseServer> {
 fn server(pid: u32, process: &Path, descriptor: &Path) -> Option<FuseServer> {
     let name = read_text(process.join("comm"))?;
     let info = read_text(process.join("fdinfo").join(descriptor)).unwrap_or_default();
-    let minor = info.lines().find_map(|line| line.strip_prefix(CONNECTION)?.trim().parse().ok());
-    Some(FuseServer { process: format!("{} ({pid})", name.trim()), minor })
+    let device = info.lines().find_map(|line| line.strip_prefix(CONNECTION)?.trim().parse().ok());
+    Some(FuseServer { process: format!("{} ({pid})", name.trim()), device })
 }
 
 #[cfg(test)]
@@ -89,8 +97,8 @@ mod tests {
         Mount { minor, kind: kind.to_owned(), ..Mount::default() }
     }
 
-    fn server(name: &str, minor: Option<u32>) -> FuseServer {
-        FuseServer { process: name.to_owned(), minor }
+    fn server(name: &str, device: Option<u32>) -> FuseServer {
+        FuseServer { process: name.to_owned(), device }
     }
 
     #[test]
@@ -99,6 +107,9 @@ mod tests {
         assign(&mut mounts, &[server("s3fs (8)", Some(41)), server("sshfs (7)", Some(40))]);
         let named: Vec<Option<&str>> = mounts.iter().map(|mount| mount.server.as_deref()).collect();
         assert_eq!(named, [Some("sshfs (7)"), Some("s3fs (8)"), None]);
+        let mut block = [Mount { major: 7, ..mount(0, "fuseblk") }, mount(40, "fuse.sshfs")];
+        assign(&mut block, &[server("ntfs-3g (9)", Some(7 << 20)), server("sshfs (7)", Some(40))]);
+        assert_eq!(block[0].server.as_deref(), Some("ntfs-3g (9)"));
         // Without the minor number, two mounts or two servers are not assigned.
         assign(&mut mounts, &[server("sshfs (7)", None)]);
         assert_eq!(mounts[0].server, None);

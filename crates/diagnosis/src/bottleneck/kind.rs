@@ -68,9 +68,11 @@ impl BottleneckKind {
             (_, Some(FileRole::Compaction)) => Topic::Compaction,
             (_, Some(FileRole::Snapshot)) => Topic::Snapshot,
             (_, Some(FileRole::Log)) => Topic::Logging,
+            (_, Some(FileRole::NewSegment)) => Topic::NewSegment,
             (BottleneckKind::Sync, _) => Topic::Sync,
             (BottleneckKind::Write, Some(FileRole::WriteAheadLog)) => Topic::Sync,
             (BottleneckKind::Write, _) => Topic::Checkpoint,
+            (BottleneckKind::Metadata, _) => Topic::Lookups,
             _ => Topic::Reads,
         }
     }

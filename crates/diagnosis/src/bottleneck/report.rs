@@ -262,20 +262,20 @@ pub(super) fn busy(finding: Finding, device: Option<&DeviceSummary>) -> Finding 
 fn fix(facts: &Facts<'_>, group: &GroupedWaits<'_>, subject: &Subject, own: &OwnWork) -> String {
     let (process, file) = (subject.process.as_deref(), subject.file.as_deref());
     // A program of any name may have a store in it.
-    let (program, role) = match (programs::of(process, file), process) {
-        (None, Some(process)) => {
-            let file = facts.store_file(process);
-            (programs::of(None, file), file.and_then(|file| programs::role_of(None, file)))
-        }
-        (program, _) => (program, own.role),
+    let store = process.and_then(|process| facts.store_file(process));
+    let of_store = store.and_then(|file| programs::role_of(None, file));
+    let is_known = group.kind != BottleneckKind::Unknown;
+    let advisers = [(programs::of(process, file), own.role), (programs::of(None, store), of_store)];
+    let advice_of = |topic: &dyn Fn(Option<FileRole>) -> Topic| {
+        let known = advisers.iter().filter(|_| is_known);
+        known.filter_map(|(program, role)| program.as_ref()?.advice(topic(*role))).next()
     };
-    let program = program.filter(|_| group.kind != BottleneckKind::Unknown);
-    let advice = |topic| program.and_then(|program| program.advice(topic));
+    let advice = |topic| advice_of(&|_| topic);
     if own.backlog.is_some() {
         return advice(Topic::Ahead).unwrap_or(backlog::FIX).to_owned();
     }
     let of_large = own.large.and_then(|_| advice(Topic::Spilled));
-    if let Some(own) = of_large.or_else(|| advice(group.kind.topic(role))) {
+    if let Some(own) = of_large.or_else(|| advice_of(&|role| group.kind.topic(role))) {
         return own.to_owned();
     }
     let general = match group.kind {

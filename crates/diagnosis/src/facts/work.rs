@@ -15,9 +15,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// itself: as for a warning.
 const ALONE: f64 = super::WARNING_THREADS;
 
-/// A tenth of what a sound disk takes of large requests in order, bytes per second. Chosen: below
-/// what USB 2 carries, and above what cheap flash and shingled disks write.
-const SLOW_BULK_PER_S: f64 = 16.0 * 1024.0 * 1024.0;
+/// Less than any sound disk takes of large requests in order, bytes per second. Chosen: below what
+/// USB 2 and a network of 100 Mbit/s carry, and above what cheap flash and shingled disks write.
+const SLOW_BULK_PER_S: f64 = 10.0 * 1024.0 * 1024.0;
 /// Requests of which a disk that seeks for each of them takes more than that, bytes. Chosen: 100
 /// seeks a second.
 const LARGE: f64 = SLOW_BULK_PER_S / 64.0;

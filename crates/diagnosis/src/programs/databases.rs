@@ -2,7 +2,7 @@
 //!
 //! What does not belong here: programs that keep no data of their own (see the siblings).
 
-use super::FileRole::{Compaction, Data, Snapshot, Temporary, WriteAheadLog};
+use super::FileRole::{Compaction, Data, NewSegment, Snapshot, Temporary, WriteAheadLog};
 use super::KnownProgram;
 
 pub(super) const ALL: &[KnownProgram] = &[
@@ -26,13 +26,16 @@ pub(super) const ALL: &[KnownProgram] = &[
     program! {
         "PostgreSQL": ["postgres", "postmaster", "pg_basebackup", "pg_dump"],
         paths: [
-            WriteAheadLog "/pg_wal/", WriteAheadLog "/pg_xlog/", Temporary "/pgsql_tmp",
-            Data "/pg_xact/", Data "/pg_tblspc/"
+            NewSegment "/xlogtemp.", WriteAheadLog "/pg_wal/", WriteAheadLog "/pg_xlog/",
+            Temporary "/pgsql_tmp", Data "/pg_xact/", Data "/pg_tblspc/"
         ],
         own: [Data "/base/", Data "/global/"];
         Sync: "PostgreSQL: put pg_wal on its own low-latency device, or batch commits \
             (commit_delay, larger transactions); where a crash may lose the last transactions, set \
             synchronous_commit=off",
+        NewSegment: "PostgreSQL: raise min_wal_size and leave wal_recycle on (the default), so \
+            that old segments are used again: a new one is filled with zeros and synced while \
+            commits wait; on file systems that copy on write wal_init_zero=off saves that, too",
         RowLock: "PostgreSQL: let fewer transactions change the same row (spread a counter over \
             several rows, or collect changes and apply them in one), and lock it last; `SET LOCAL \
             synchronous_commit = off` in these transactions releases the row without the sync: a \
@@ -156,6 +159,22 @@ pub(super) const ALL: &[KnownProgram] = &[
             change of it waits",
         Checkpoint: "Home Assistant: keep fewer days (purge_keep_days), exclude entities that \
             change all the time",
+    },
+    program! {
+        "IPython": ["ipython*", "jupyter-consol*"],
+        paths: [WriteAheadLog "/history.sqlite-journal", Data "/history.sqlite"];
+        Sync: "IPython, Jupyter kernels: each cell's history is committed: where it may be lost, \
+            `c.HistoryManager.enabled = False` or `c.HistoryManager.hist_file = ':memory:'` in \
+            ipython_config.py; else hist_file on a local disk, or a larger db_cache_size commits \
+            several cells at once",
+    },
+    program! {
+        "Apache Derby": ["derby*"],
+        paths: [Data "/seg0/c*.dat", WriteAheadLog "/log/log*.dat"];
+        Sync: "Derby: it syncs its log for each commit: commit several changes at once; a \
+            checkpoint syncs all tables, after each derby.storage.checkpointInterval bytes of log \
+            and with each new file of it (derby.storage.logSwitchInterval): keep both at 10 MB, \
+            the default, or more",
     },
     program! {
         "SQLite": ["sqlite3"],

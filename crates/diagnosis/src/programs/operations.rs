@@ -148,14 +148,24 @@ const ALL: &[Operation] = &[
     },
     Operation {
         program: POSTGRESQL,
+        functions: &["createdb", "dropdb", "movedb"],
+        beneath: SYNCS,
+        waits: Some(AwaitedCalls::Syncs),
+        does: "copies a database, and syncs each of its files",
+        advice: Advice::Own(
+            "PostgreSQL: make databases rarely, and use one again (roll back, or TRUNCATE its \
+             tables); CREATE DATABASE ... STRATEGY wal_log (15 and later, the default) writes a \
+             small template to the log instead of syncing its files; a cluster for tests that may \
+             be lost: keep it on a tmpfs, or fsync=off",
+        ),
+    },
+    Operation {
+        program: POSTGRESQL,
         functions: &["XLogFileInit"],
         beneath: SYNCS,
         waits: Some(AwaitedCalls::Syncs),
         does: "fills a new segment of the log with zeros",
-        advice: Advice::Own(
-            "PostgreSQL: raise min_wal_size and leave wal_recycle on (the default), so that old \
-             segments are used again",
-        ),
+        advice: Advice::Topic(Topic::NewSegment),
     },
     Operation {
         program: MYSQL,

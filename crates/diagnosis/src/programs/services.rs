@@ -79,7 +79,10 @@ pub(super) const ALL: &[KnownProgram] = &[
         Logging: "buffer the access log (nginx: `access_log ... buffer=64k flush=5s`)",
     },
     program! {
-        "PHP-FPM": ["php-fpm*"];
+        "PHP": ["php-fpm*", "php", "php7*", "php8*"];
+        Lookups: "PHP: keep resolved paths (realpath_cache_size and a longer realpath_cache_ttl; \
+            nothing is kept while open_basedir is set), and scripts: opcache with \
+            validate_timestamps=0, or a longer revalidate_freq, looks for changed files less often",
         Pool: "PHP-FPM: raise pm.max_children, or give slow pages a pool of their own, so that \
             they do not take all workers",
     },

@@ -1,23 +1,21 @@
 //! Writers are throttled because too many pages are dirty.
 
+#[path = "dirty_throttle/limits.rs"]
+mod limits;
+
 use super::super::bottleneck::{bound, kind::BottleneckKind};
 use super::super::programs;
 use super::*;
+use limits::{LowLimit, OwnLimit};
 use crate::facts::thresholds::MOST;
 use facts::BULK_PER_S;
 use facts::Waited;
 use facts::neighbours::is_program;
 use iowhy_analysis::summary::{ProcessRow, UsedRow};
-use iowhy_model::Metric;
 
-/// A dirty limit is too low if it holds less than this many seconds of the device's writes: the
-/// flusher wakes up every 5 s (vm.dirty_writeback_centisecs).
-const ENOUGH_S: f64 = 5.0;
 /// The least mean number of other waiting threads. As for a warning.
 const OTHERS: f64 = super::super::facts::WARNING_THREADS;
 
-/// The largest share of what may be dirty that is far from a limit. Chosen.
-const FAR: f64 = 0.5;
 /// A process writes by far more than another from this ratio on. Chosen.
 const BY_FAR: u64 = 4;
 /// A rate of calls that were counted for a shorter time says nothing. Chosen.
@@ -47,13 +45,14 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let waited = facts.waits_for(WaitClass::DirtyThrottle);
     clear_if(waited.class_ns == 0)?;
     let subject = waited.subject();
-    let own = own_limit(facts, &subject);
+    let own = OwnLimit::of(facts, &subject);
     let full = full_elsewhere(facts, &subject);
     // Judged by itself, a device that has time does not show who fills the machine's limit.
     let is_partial = facts.devices().iter().any(|device| device.util_share.is_none());
     clear_if(own.is_none() && full.is_none() && is_partial && has_time(facts, &subject))?;
     let slow = facts.device_of(&subject).and_then(|device| facts.slow_bulk(device));
-    let (mut sentence, apart) = sentence(facts, &waited, &own, full);
+    let low = LowLimit::of(facts, subject.device.as_deref());
+    let (mut sentence, apart) = sentence(facts, &waited, &own, full, low.as_ref());
     let writing = facts.writing(&subject);
     if let Some(slow) = &slow {
         sentence += &slow.words(&subject);
@@ -62,12 +61,13 @@ fn judge(facts: &Facts<'_>) -> Judged {
     }
     let is_waste = writing.as_ref().is_some_and(|writing| writing.is_waste(&subject));
     let less = writing.map_or_else(String::new, |writing| format!("{}; else ", writing.fix()));
-    let hurts = own.is_some() || hurts(facts, &waited);
+    let hurts = own.is_some() || low.is_some() || hurts(facts, &waited);
     // A bulk writer is as fast as its device: those that write little lose by it.
     let little = Waited::from_groups(
         waited.groups.iter().copied().filter(|group| is_hurt(facts, group)).collect(),
     );
-    let victims = if little.time_ns > 0 { &little } else { &waited };
+    // A limit that is too low makes all of them wait for nothing.
+    let victims = if little.time_ns > 0 && low.is_none() { &little } else { &waited };
     Ok(Finding::of_class(facts, &waited, sentence)
         .claiming(Claims::of_class(victims))
         .about(subject)
@@ -83,12 +83,13 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .shown("time throttled for dirty pages", waited.class_ns as f64, "ns", "iowhy waits")
         .also("longest wait", waited.longest_ns() as f64, "ns")
         .shown("throttled sleeps", waited.waits as f64 / facts.seconds(), "1/s", "iowhy cache")
-        .fix(match (own, slow) {
-            (Some(own), _) => own.fix(),
-            (None, Some(_)) => {
+        .fix(match (own, low, slow) {
+            (Some(own), ..) => own.fix(),
+            (None, Some(low), _) => format!("{}; else {apart}{less}write less", low.fix()),
+            (None, None, Some(_)) => {
                 format!("{apart}{SLOW_FIX}; else {less}{}", general_fix(facts, &waited))
             }
-            (None, None) => format!("{apart}{less}{}", general_fix(facts, &waited)),
+            (None, None, None) => format!("{apart}{less}{}", general_fix(facts, &waited)),
         })
         .check(
             "`iowhy cache 1`: dirty pages stay near the limit meanwhile; if they are far below it, \
@@ -104,6 +105,7 @@ fn sentence(
     waited: &Waited<'_>,
     own: &Option<OwnLimit>,
     full: Option<Subject>,
+    low: Option<&LowLimit>,
 ) -> (String, String) {
     let subject = waited.subject();
     if let Some(own) = own {
@@ -127,6 +129,9 @@ fn sentence(
         );
         return (sentence, String::new());
     }
+    if let Some(low) = low {
+        return (low.sentence(&subject), String::new());
+    }
     if is_for_space(facts, waited) {
         let sentence = format!(
             "{who} waits until what is dirty{} is written: little more than that is free there",
@@ -143,7 +148,7 @@ fn sentence(
             && group.device != subject.device
             && is_hurt(facts, group)
             && has_time(facts, &other)
-            && own_limit(facts, &other).is_none()
+            && OwnLimit::of(facts, &other).is_none()
     });
     match (elsewhere, &subject.device) {
         (Some(group), Some(device)) => {
@@ -215,65 +220,6 @@ fn apart(facts: &Facts<'_>, name: &str) -> String {
     )
 }
 
-/// A limit below the machine's, which is far away.
-struct OwnLimit {
-    /// Pages that were dirty or being written, at most, bytes.
-    dirty: f64,
-    /// Dirty pages from which the machine's limit would hold writers, bytes.
-    free: f64,
-    device: String,
-    /// Whether the device has one; else it is the cgroup's.
-    is_of_device: bool,
-}
-
-/// Returns the limit that holds a writer although few pages are dirty and the device has time.
-fn own_limit(facts: &Facts<'_>, subject: &Subject) -> Option<OwnLimit> {
-    let samples = &facts.summary().samples;
-    let most = |metric| samples.system(metric).and_then(|series| series.max);
-    let last = |metric| samples.system(metric).map(|series| series.last);
-    let dirty = most(Metric::Dirty)? + most(Metric::Writeback).unwrap_or(0.0);
-    // Below the mean of both the kernel lets everybody write (dirty_freerun_ceiling).
-    let free = last(Metric::DirtyThreshold)?.midpoint(last(Metric::DirtyBackgroundThreshold)?);
-    let device = facts.device_of(subject)?;
-    let is_strict = facts.latest_number(device, "bdi/strict_limit") == Some(1.0);
-    let is_less = facts.latest_number(device, "bdi/max_ratio").is_some_and(|share| share < 100.0);
-    (dirty < FAR * free && !bound::is_saturated(device)).then(|| OwnLimit {
-        dirty,
-        free,
-        device: device.device.clone(),
-        is_of_device: is_strict || is_less,
-    })
-}
-
-impl OwnLimit {
-    fn sentence(&self, subject: &Subject) -> String {
-        let whose = match self.is_of_device {
-            true => format!("{} has a limit of its own (bdi)", self.device),
-            false => format!("a limit of {} (bdi) or of its cgroup does", self.device),
-        };
-        format!(
-            "{} waits for dirty pages of {} to be written, although the machine's limit does not \
-             hold it ({} of {} are dirty): {whose}",
-            words::who(subject),
-            self.device,
-            words::bytes(self.dirty),
-            words::bytes(self.free),
-        )
-    }
-
-    fn fix(&self) -> String {
-        let folder = format!("/sys/block/{}/bdi", self.device);
-        let device = format!(
-            "if nothing needs the device's limit: `echo 0 > {folder}/strict_limit` and `echo 100 > \
-             {folder}/max_ratio` (a udev rule or a tuning script may set them again)"
-        );
-        match self.is_of_device {
-            true => device,
-            false => format!("give the cgroup more memory (version 2: memory.max); {device}"),
-        }
-    }
-}
-
 fn general_fix(facts: &Facts<'_>, waited: &Waited<'_>) -> String {
     let settings = &facts.summary().environment.settings_start;
     let setting = |name: &str| settings.get(name).map_or("?", String::as_str).to_owned();
@@ -313,7 +259,7 @@ fn heavy(facts: &Facts<'_>, waiting: &Subject) -> Option<Subject> {
 }
 
 /// Whether the throttling hurts more than a bulk writer: a program that writes little sleeps, or
-/// one whose latency matters; others wait; or the limit is too low for the device.
+/// one whose latency matters; or others wait.
 fn hurts(facts: &Facts<'_>, waited: &Waited<'_>) -> bool {
     let is_slept = |pid: u32| waited.groups.iter().any(|group| group.pid == pid);
     let device = waited.subject().device;
@@ -324,7 +270,6 @@ fn hurts(facts: &Facts<'_>, waited: &Waited<'_>) -> bool {
     });
     others.time_ns as f64 >= OTHERS * facts.duration_ns() as f64
         || waited.groups.iter().any(|group| is_hurt(facts, group))
-        || is_low(facts, device.as_deref())
 }
 
 /// Whether a throttled process is one whose latency matters, or writes little.
@@ -343,16 +288,6 @@ fn is_bulk(facts: &Facts<'_>, pid: u32) -> bool {
     let written = own.map_or(0, |row| row.usage.directions[Direction::Write].bytes);
     let is_much = |bytes: u64, seconds: f64| bytes as f64 >= BULK_PER_S * seconds;
     counted_s >= LEAST_COUNTED_S && is_much(called, counted_s) || is_much(written, facts.seconds())
-}
-
-/// Whether vm.dirty_bytes is set to what the device writes within seconds.
-fn is_low(facts: &Facts<'_>, device: Option<&str>) -> bool {
-    let settings = &facts.summary().environment.settings_start;
-    let limit =
-        settings.get("vm/dirty_bytes").and_then(|setting| setting.trim().parse::<f64>().ok());
-    let on = facts.devices().iter().find(|it| Some(it.device.as_str()) == device);
-    let written = on.map_or(0.0, |it| facts::of(it, Direction::Write).bytes_per_s);
-    limit.is_some_and(|limit| limit > 0.0 && limit < ENOUGH_S * written)
 }
 
 #[cfg(test)]

@@ -3,7 +3,9 @@
 use super::super::convoy::passed_on;
 use super::network_filesystem::{mount_of, severity_of};
 use super::*;
+use crate::programs::{self, Topic};
 use facts::Waited;
+use facts::calls::METADATA;
 use iowhy_analysis::summary::ChainRow;
 use iowhy_model::environment::Mount;
 use std::collections::BTreeMap;
@@ -75,7 +77,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         );
     }
     Ok(finding
-        .fix(fix(is_host, behind.as_ref()))
+        .fix(own_advice(facts, seen) + &fix(is_host, behind.as_ref()))
         .check(
             "while the program waits, the server is working or waiting itself (`top -H`, `iowhy \
              waits`); if it is idle in fuse_dev_do_read, it has no requests",
@@ -220,6 +222,18 @@ fn is_same_file(one: &Option<String>, other: &Option<String>) -> bool {
         Some(file.rsplit('/').next().unwrap_or(file).to_owned())
     };
     name(one).is_some() && name(one) == name(other)
+}
+
+/// Returns what the program itself can do where most of its waits look up names, as the beginning of
+/// the advice.
+fn own_advice(facts: &Facts<'_>, waited: &Waited<'_>) -> String {
+    let lookups = waited.groups.iter().filter(|group| facts.is_call(group.syscall, METADATA));
+    let lookups_ns = lookups.map(|group| group.time_ns).fold(0, u64::saturating_add);
+    let is_known = lookups_ns.saturating_mul(2) > waited.time_ns;
+    let subject = waited.subject();
+    let program = programs::of(subject.process.as_deref(), None).filter(|_| is_known);
+    let advice = program.and_then(|program| program.advice(Topic::Lookups));
+    advice.map_or_else(String::new, |advice| format!("{advice}; else "))
 }
 
 fn fix(is_host: bool, behind: Option<&ServerWaits>) -> String {

@@ -35,15 +35,15 @@ rule!(
 fn judge(facts: &Facts<'_>) -> Judged {
     let logs = facts.summary().patterns.devices.iter().flat_map(|device| {
         let files = device.access.files.iter();
-        let logs = files.filter(|file| role(&file.file) == Some(FileRole::WriteAheadLog));
+        let logs = files.filter(|file| is_circle(&file.file));
         logs.map(move |file| (device.device.as_str(), file))
     });
     let turns = |file: &FilePattern| file.written as f64 / file.end.max(1) as f64;
     let most = logs.max_by(|a, b| turns(a.1).total_cmp(&turns(b.1)));
     let Some((device, log)) = most else { return Ok(RuleVerdict::Clear) };
     let per_minute = turns(log) * 60.0 / facts.seconds();
-    let is_circle = log.wraps >= WRAPS && turns(log) >= TWICE;
-    clear_if(!is_circle || log.written < LEAST_BYTES || per_minute < PER_MINUTE)?;
+    let is_overwritten = log.wraps >= WRAPS && turns(log) >= TWICE;
+    clear_if(!is_overwritten || log.written < LEAST_BYTES || per_minute < PER_MINUTE)?;
     let program = programs::of(None, Some(&log.file));
     let waits = facts.waits(|group| {
         let is_own = programs::of(Some(&group.process), None).map(|it| it.name);
@@ -84,8 +84,11 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .into())
 }
 
-fn role(path: &str) -> Option<FileRole> {
-    programs::of(None, Some(path))?.role(path)
+/// Whether a path is that of a log which its program may write in a circle.
+fn is_circle(path: &str) -> bool {
+    programs::of(None, Some(path)).is_some_and(|program| {
+        program.has_circular_log() && program.role(path) == Some(FileRole::WriteAheadLog)
+    })
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 use super::journal_commit::OF_JOURNAL;
 use super::*;
 use facts::calls::{SYNC_ALL, SYNC_FILE};
+use iowhy_analysis::summary::{ProcessRow, UsedRow};
 use iowhy_model::command::shell_word;
 use iowhy_model::environment::Mount;
 use std::path::Path;
@@ -26,8 +27,9 @@ rule!(
      storage, as if fsync followed; with dirsync (XFS: wsync) every create, rename and unlink \
      does. The attributes S (sync) and D (dirsync) of a folder or a file do the same, and new ones \
      inherit them. A copy of small blocks then takes a journal commit and a cache flush for each \
-     of them. With data=journal all data is written twice, and with btrfs's notreelog a sync of \
-     one file commits the metadata that all programs have changed.",
+     of them. With data=journal all data is written twice, with btrfs's notreelog a sync of one \
+     file commits the metadata that all programs have changed, and with ext4's nodelalloc it \
+     writes out the data that they have added to files.",
     "The program calls fsync itself, or opens its files with O_SYNC.",
     place: Setting,
     needs: [Waits, Settings],
@@ -43,7 +45,9 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let waiting = mounted.map(|(device, option)| (device, option, waits_of(facts, device)));
     let Some((device, (path, option), waited)) = waiting.max_by_key(|waiting| waiting.2.time_ns)
     else {
-        let found = by_attribute(facts).or_else(|| without_tree_log(facts));
+        let found = by_attribute(facts)
+            .or_else(|| without_tree_log(facts))
+            .or_else(|| without_delayed_allocation(facts));
         return Ok(found.map_or(RuleVerdict::Clear, RuleVerdict::from));
     };
     clear_if(waited.time_ns == 0)?;
@@ -243,6 +247,61 @@ fn without_tree_log(facts: &Facts<'_>) -> Option<Finding> {
     Some(finding)
 }
 
+/// The option of ext4 that allocates blocks in write(2): in ordered mode each commit then writes out
+/// all data that was added to files since the one before.
+const NO_DELAYED_ALLOCATION: &str = "nodelalloc";
+
+/// A file system on which a sync of one file writes out what others have added to theirs.
+fn without_delayed_allocation(facts: &Facts<'_>) -> Option<Finding> {
+    let found = facts.devices().iter().filter_map(|device| {
+        let mut mounts = facts.mounts(device).into_iter();
+        let mount = mounts.find(|mount| {
+            mount.has_option(NO_DELAYED_ALLOCATION) && !mount.has_option("data=writeback")
+        })?;
+        let written = |row: &&UsedRow<ProcessRow>| row.usage.directions[Direction::Write].bytes;
+        let most = device.processes.iter().max_by_key(written)?;
+        let waited = facts.waits(|group| {
+            let is_below = |file: &String| Path::new(file).starts_with(&mount.path);
+            let is_here = group.file.as_ref().is_some_and(is_below)
+                || group.device.as_deref() == Some(device.device.as_str());
+            is_here
+                && facts.is_call(group.syscall, SYNC_FILE)
+                && Some(group.pid) != most.subject.pid
+        });
+        let commits = waited.groups.iter().filter(|group| OF_JOURNAL.contains(&group.class));
+        let commits_ns = commits.map(|group| group.time_ns).fold(0, u64::saturating_add);
+        let others = written(&most).saturating_mul(2) > facts::of(device, Direction::Write).bytes;
+        let is_behind_data = others && commits_ns.saturating_mul(2) > waited.time_ns;
+        is_behind_data.then_some((device, mount, most, waited))
+    });
+    let (device, mount, most, waited) = found.max_by_key(|it| it.3.time_ns)?;
+    let subject = Subject { device: Some(device.device.clone()), ..waited.subject() };
+    let (name, path) = (&device.device, &mount.path);
+    let call = waited.groups.first().and_then(|group| facts.call_name(group.syscall));
+    let sentence = format!(
+        "{path} ({name}) is mounted with `{NO_DELAYED_ALLOCATION}`: each {} of {} waits until \
+         what {} has added to its files is written, {} on average",
+        call.unwrap_or("sync"),
+        words::who(&subject),
+        words::process(&most.subject.process, most.subject.pid, None),
+        words::time(waited.mean_ns()),
+    );
+    let finding = waiting_for(facts, &waited, subject, sentence)
+        .upper_bound()
+        .fix(format!(
+            "mount it without `{NO_DELAYED_ALLOCATION}` (in fstab): blocks are then allocated at \
+             writeback, and a commit does not wait for others' data; an fsync is as safe, and \
+             what a program never synced may be lost a few seconds longer; else keep the two \
+             programs on different file systems",
+        ))
+        .check(format!(
+            "`findmnt -no OPTIONS {}` shows `{NO_DELAYED_ALLOCATION}`; while the other program \
+             writes nothing there, the syncs are fast",
+            shell_word(path)
+        ));
+    Some(finding)
+}
+
 fn fix(option: &str, path: &str) -> String {
     match option {
         "sync" => format!(
@@ -369,6 +428,30 @@ mod tests {
         assert!(fsync.fix.contains("remount,treelog /media/usb"), "{}", fsync.fix);
         assert_eq!(found("btrfs", 1), None, "a write");
         assert_eq!(found("ext4", 74), None, "no such option");
+    }
+
+    #[test]
+    fn a_commit_writes_what_others_have_added_without_delayed_allocation() {
+        let found = |options: &str| {
+            let mut script = Script::new(10);
+            let device = Device { name: "sdb".to_owned(), ..Device::default() };
+            script.environment.devices.push(device);
+            script.mount("/srv", "ext4", "/dev/sdb");
+            options.clone_into(&mut script.environment.mounts[0].options);
+            for index in 0..100 {
+                let write = script.write("sdb", 1 << 20).by(9, "wget");
+                write.at((index * 100 * MS) as i64).direct(500, 500, 60 * MS).add();
+                script.wait((7, "db"), WaitClass::JournalCommit, 80 * MS, 0, 0);
+                script.waited_on("sdb", "/srv/log", 75);
+            }
+            let findings = diagnose(&script.summary()).findings;
+            findings.into_iter().next().filter(|finding| finding.cause == "synchronous-mount")
+        };
+        let ordered = found("rw,nodelalloc").unwrap();
+        let said = "fdatasync of db (7) waits until what wget (9) has added";
+        assert!(ordered.sentence.contains(said), "{}", ordered.sentence);
+        assert_eq!(found("rw,relatime"), None, "allocated at writeback");
+        assert_eq!(found("rw,nodelalloc,data=writeback"), None, "a commit is without data");
     }
 
     #[test]
