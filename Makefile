@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: help demo check man test test-arm64 test-static test-readme test-oldest-rust test-kernels test-compilers kernels-page packages test-packages source-package test-source test-metrics web screenshots lint screens book deny bench-capture bench-blktrace bench-sources bench-locate bench-budget bench-busy bench-recorder bench-calls bench-views bench-peers bench-waits lab-matrix deps bench-html bench-screens bench-report bench-reproduce bench-replay soak publish-files test-publish test-recorder-guest test-fleet demo-fleet fuzz-nightly hostile
+.PHONY: help demo check man test test-arm64 test-static test-readme test-oldest-rust test-kernels test-compilers kernels-page packages test-packages source-package test-source test-metrics web screenshots lint book deny bench-capture bench-blktrace bench-sources bench-locate bench-budget bench-busy bench-recorder bench-calls bench-views bench-peers bench-waits lab-matrix deps bench-html bench-screens bench-report bench-reproduce bench-replay soak publish-files test-publish test-recorder-guest test-fleet demo-fleet fuzz-nightly hostile
 
 # Where cargo puts what it builds.
 TARGET = $${CARGO_TARGET_DIR:-target}
@@ -116,10 +116,6 @@ screenshots: ## Pictures of the HTML reports of several recordings; writes docs/
 lint: ## Check formatting and lints
 	@scripts/install-deps build
 	@scripts/lint
-
-screens: ## Write docs/screens.md from recordings in KEPT (iowhy-labs matrix --keep KEPT)
-	cargo build --release --package iowhy --package iowhy-labs
-	$(TARGET)/release/iowhy-labs screens --kept "$(KEPT)"
 
 book: ## Build docs/ as a book
 	@scripts/book

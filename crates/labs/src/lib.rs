@@ -15,7 +15,6 @@
 //! | [`captures`] | generated blktrace captures |
 //! | [`page`] | the parts of docs/ that labs generate |
 //! | [`score`] | `cargo lab score`: labelled recordings, judged without a kernel |
-//! | [`screens`] | `iowhy-labs screens`: docs/screens.md |
 //! | [`demo`] | `cargo lab demo` |
 //! | [`located`] | `iowhy locate` compared with debugfs |
 //! | [`classes`] | `cargo lab classes`: produces each wait class |
@@ -47,7 +46,6 @@ pub mod process;
 pub mod recorded;
 pub mod score;
 pub mod scratch;
-pub mod screens;
 pub mod vm;
 pub mod workload;
 

@@ -9,7 +9,7 @@ use iowhy_labs::devices::{
 use iowhy_labs::error::Context;
 use iowhy_labs::scratch::{self, Scratch};
 use iowhy_labs::workload::Workload;
-use iowhy_labs::{Result, bench, classes, demo, kernels, labs, score, screens, vm};
+use iowhy_labs::{Result, bench, classes, demo, kernels, labs, score, vm};
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -74,8 +74,6 @@ enum LabCommand {
     Matrix(labs::matrix::MatrixSettings),
     /// Judges labelled recordings and counts how often the first finding is the right answer.
     Score(score::ScoreSettings),
-    /// Writes the first screens of kept recordings into docs/screens.md.
-    Screens(screens::ScreenSettings),
     /// Removes what killed labs left behind: programs, settings, mounts, loop and zram devices,
     /// cgroups, files.
     Clean,
@@ -128,7 +126,6 @@ fn run(command: &LabCommand) -> Result<ExitCode> {
         LabCommand::Run(settings) => labs::run::run(settings, &mut say).map(done),
         LabCommand::Matrix(settings) => labs::matrix::run(settings, &mut say).map(done),
         LabCommand::Score(settings) => score::run(settings, &mut say),
-        LabCommand::Screens(settings) => screens::run(settings).map(done),
         LabCommand::Clean => {
             scratch::remove_dead().map(|removed| say(&removed.to_string())).map(done)
         }

@@ -1,6 +1,6 @@
-//! Outputs in the pages of `docs/situations` are those of this program: `<!-- run: COMMAND -->`
-//! stands before each. After a change that is meant, run this with `IOWHY_BLESS=1`, read each page
-//! as the person who has the trouble, and commit them.
+//! Outputs in `docs/screens.md` and the pages of `docs/situations` are those of this program:
+//! `<!-- run: COMMAND -->` stands before each. After a change that is meant, run this with
+//! `IOWHY_BLESS=1`, read each page as the person who has the trouble, and commit them.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -44,7 +44,8 @@ fn current(page: &str) -> (String, usize) {
 fn pages_show_what_this_program_prints() {
     let folder = std::fs::read_dir(root().join("docs/situations")).unwrap();
     let mut outputs = 0;
-    for path in folder.map(|entry| entry.unwrap().path()) {
+    let screens = root().join("docs/screens.md");
+    for path in folder.map(|entry| entry.unwrap().path()).chain([screens]) {
         let page = std::fs::read_to_string(&path).unwrap();
         let (now, count) = current(&page);
         outputs += count;
@@ -54,5 +55,5 @@ fn pages_show_what_this_program_prints() {
             assert_eq!(page, now, "{}: see the top of {}", path.display(), file!());
         }
     }
-    assert!(outputs >= 5, "{outputs} outputs");
+    assert!(outputs >= 20, "{outputs} outputs");
 }

@@ -6,12 +6,12 @@ mod limits;
 use super::super::bottleneck::{bound, kind::BottleneckKind};
 use super::super::programs;
 use super::*;
-use limits::{LowLimit, OwnLimit};
 use crate::facts::thresholds::MOST;
 use facts::BULK_PER_S;
 use facts::Waited;
 use facts::neighbours::is_program;
 use iowhy_analysis::summary::{ProcessRow, UsedRow};
+use limits::{LowLimit, OwnLimit};
 
 /// The least mean number of other waiting threads. As for a warning.
 const OTHERS: f64 = super::super::facts::WARNING_THREADS;
