@@ -145,10 +145,10 @@ impl KnownProgram {
             .map(|path| path.0)
     }
 
-    /// Whether a log of the program is written over and over in a circle. PostgreSQL writes a segment
-    /// once under its name, and a new one over the inode of one that is gone.
+    /// Whether its log is a circle that is written over and over, and not segments that are written
+    /// once each.
     pub fn has_circular_log(&self) -> bool {
-        self.name != "PostgreSQL"
+        CIRCULAR.contains(&self.name)
     }
 
     /// Returns the name of a file of that role in sentences, as the program's own manual has it.
@@ -413,8 +413,10 @@ pub fn is_merged_aside(process: &str, file: &str) -> bool {
     })
 }
 
+/// Programs of the table whose log is a circle.
+const CIRCULAR: &[&str] = &["MySQL/MariaDB", "SQLite"];
 /// Programs of the table that move data in bulk for themselves.
-const FOR_THEMSELVES: &[&str] = &["browser", "rpm", "Bitcoin Core", "DuckDB"];
+const FOR_THEMSELVES: &[&str] = &["browser", "rpm", "Bitcoin Core", "DuckDB", "PHP", "IPython"];
 
 /// Whether a process stores data that others wait for, by its name or by the log that it writes.
 pub fn is_store(process: &str, file: Option<&str>) -> bool {
@@ -498,7 +500,7 @@ mod tests {
 
     #[test]
     fn lists_name_programs_of_the_table() {
-        for name in [RUNTIMES, MERGING_ASIDE, FOR_THEMSELVES].into_iter().flatten() {
+        for name in [RUNTIMES, MERGING_ASIDE, CIRCULAR, FOR_THEMSELVES].into_iter().flatten() {
             assert!(all().any(|program| program.name == *name), "{name}");
         }
     }

@@ -72,7 +72,6 @@ impl BottleneckKind {
             (BottleneckKind::Sync, _) => Topic::Sync,
             (BottleneckKind::Write, Some(FileRole::WriteAheadLog)) => Topic::Sync,
             (BottleneckKind::Write, _) => Topic::Checkpoint,
-            (BottleneckKind::Metadata, _) => Topic::Lookups,
             _ => Topic::Reads,
         }
     }

@@ -13,7 +13,7 @@ use crate::facts::syncs::ProgramSyncs;
 use crate::facts::thresholds::MOST;
 use crate::facts::{self, Facts, PAGE, Waited};
 use crate::finding::{Confidence, Finding, Severity};
-use crate::programs::{self, FileRole, Topic};
+use crate::programs::{self, FileRole, KnownProgram, Topic};
 use crate::subject::Subject;
 use crate::words;
 use iowhy_analysis::summary::{DeviceSummary, Direction};
@@ -86,9 +86,23 @@ fn most(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> Severity {
     };
     match () {
         () if bound::is_slow(facts, group) => Severity::Critical,
-        () if is_awaited() => Severity::Warning,
+        () if is_awaited() || is_bound_store(facts, group) => Severity::Warning,
         () => Severity::Info,
     }
+}
+
+/// Whether a program with a database in it waits most of the time for what it reads, from a device
+/// that can do no more: it is its own client, however short each read is.
+fn is_bound_store(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> bool {
+    let Some(top) = group.programs.first() else { return false };
+    let is_most = group.waited.time_ns as f64 >= MOST * facts.duration_ns() as f64;
+    let is_full = group.device.is_some_and(bound::is_saturated);
+    let is_server = programs::of(Some(top.process), None).is_some();
+    is_most
+        && is_full
+        && group.kind == BottleneckKind::Read
+        && !is_server
+        && facts.store_file(top.process).is_some()
 }
 
 fn subject(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> Subject {
@@ -259,16 +273,28 @@ pub(super) fn busy(finding: Finding, device: Option<&DeviceSummary>) -> Finding 
     )
 }
 
-fn fix(facts: &Facts<'_>, group: &GroupedWaits<'_>, subject: &Subject, own: &OwnWork) -> String {
+/// Returns the program that has advice, and the role of its file; then the store in it, if what it
+/// waits for is not known to be another file: a program of any name may have one.
+fn advisers(
+    facts: &Facts<'_>,
+    subject: &Subject,
+    own: &OwnWork,
+) -> [(Option<&'static KnownProgram>, Option<FileRole>); 2] {
     let (process, file) = (subject.process.as_deref(), subject.file.as_deref());
-    // A program of any name may have a store in it.
     let store = process.and_then(|process| facts.store_file(process));
+    let is_beside =
+        |store: &&str| file.is_none_or(|file| words::folder(file) == words::folder(store));
+    let store = store.filter(is_beside);
     let of_store = store.and_then(|file| programs::role_of(None, file));
+    [(programs::of(process, file), own.role), (programs::of(None, store), of_store)]
+}
+
+fn fix(facts: &Facts<'_>, group: &GroupedWaits<'_>, subject: &Subject, own: &OwnWork) -> String {
+    let advisers = advisers(facts, subject, own);
     let is_known = group.kind != BottleneckKind::Unknown;
-    let advisers = [(programs::of(process, file), own.role), (programs::of(None, store), of_store)];
     let advice_of = |topic: &dyn Fn(Option<FileRole>) -> Topic| {
-        let known = advisers.iter().filter(|_| is_known);
-        known.filter_map(|(program, role)| program.as_ref()?.advice(topic(*role))).next()
+        let mut known = advisers.iter().filter(|_| is_known);
+        known.find_map(|(program, role)| program.as_ref()?.advice(topic(*role)))
     };
     let advice = |topic| advice_of(&|_| topic);
     if own.backlog.is_some() {

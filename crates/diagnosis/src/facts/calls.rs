@@ -77,6 +77,21 @@ pub const ASYNC: &[SystemCall] = &[
     SystemCall("io_submit", 209, 2),
     SystemCall("io_uring_enter", 426, 426),
 ];
+/// Calls that look names up.
+pub const LOOKUP: &[SystemCall] = &[
+    SystemCall("open", 2, NONE),
+    SystemCall("openat", 257, 56),
+    SystemCall("openat2", 437, 437),
+    SystemCall("stat", 4, NONE),
+    SystemCall("lstat", 6, NONE),
+    SystemCall("newfstatat", 262, 79),
+    SystemCall("statx", 332, 291),
+    SystemCall("access", 21, NONE),
+    SystemCall("faccessat", 269, 48),
+    SystemCall("faccessat2", 439, 439),
+    SystemCall("readlink", 89, NONE),
+    SystemCall("readlinkat", 267, 78),
+];
 /// Calls on names, directories and attributes.
 pub const METADATA: &[SystemCall] = &[
     SystemCall("open", 2, NONE),

@@ -226,7 +226,11 @@ impl<'a> Facts<'a> {
 pub fn advice(subject: &Subject, by_writes: bool, general: &str) -> String {
     let (process, file) = (subject.process.as_deref(), subject.file.as_deref());
     let role = file.and_then(|file| programs::role_of(process, file));
-    let topic = if role == Some(FileRole::Compaction) { Topic::Compaction } else { Topic::Sync };
+    let topic = match role {
+        Some(FileRole::Compaction) => Topic::Compaction,
+        Some(FileRole::NewSegment) => Topic::NewSegment,
+        _ => Topic::Sync,
+    };
     match programs::of(process, file).and_then(|program| program.advice(topic)) {
         Some(own) => format!("{own}; {general}"),
         None if by_writes => format!("{SYNCHRONOUS}; {general}"),

@@ -15,12 +15,12 @@ use std::collections::{BTreeMap, BTreeSet};
 /// itself: as for a warning.
 const ALONE: f64 = super::WARNING_THREADS;
 
-/// Less than any sound disk takes of large requests in order, bytes per second. Chosen: below what
-/// USB 2 and a network of 100 Mbit/s carry, and above what cheap flash and shingled disks write.
+/// Less than any sound disk takes of large requests in order, bytes per second. Chosen: just below
+/// what USB 2 and a network of 100 Mbit/s carry, and above what cheap flash and shingled disks write.
 const SLOW_BULK_PER_S: f64 = 10.0 * 1024.0 * 1024.0;
 /// Requests of which a disk that seeks for each of them takes more than that, bytes. Chosen: 100
-/// seeks a second.
-const LARGE: f64 = SLOW_BULK_PER_S / 64.0;
+/// seeks a second take 25 MiB.
+const LARGE: f64 = 256.0 * 1024.0;
 
 /// The least share of a program's waits that are one process's for it to stand for the program.
 /// Chosen.

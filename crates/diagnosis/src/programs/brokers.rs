@@ -44,8 +44,8 @@ pub(super) const ALL: &[KnownProgram] = &[
             leaves that to replicas: a crash of all machines of a stream then loses the last ones. \
             Publish asynchronously, in batches; put store_dir on a low-latency device",
         Reads: "NATS: a consumer that begins far back reads old blocks, and publishers wait for \
-            the lock of its stream meanwhile: let such consumers read a mirror of the stream, on \
-            another server or disk; split a stream that is mostly read by subject",
+            the lock of its stream meanwhile: let such consumers read a mirror of the stream on \
+            another server; split a stream by subject, if its consumers read only some of them",
     },
     program! {
         "ZooKeeper": ["zookeeper*"],

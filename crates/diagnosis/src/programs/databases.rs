@@ -33,9 +33,10 @@ pub(super) const ALL: &[KnownProgram] = &[
         Sync: "PostgreSQL: put pg_wal on its own low-latency device, or batch commits \
             (commit_delay, larger transactions); where a crash may lose the last transactions, set \
             synchronous_commit=off",
-        NewSegment: "PostgreSQL: raise min_wal_size and leave wal_recycle on (the default), so \
-            that old segments are used again: a new one is filled with zeros and synced while \
-            commits wait; on file systems that copy on write wal_init_zero=off saves that, too",
+        NewSegment: "PostgreSQL: a new segment is filled with zeros and synced while commits wait: \
+            with wal_recycle=on (the default) and a larger min_wal_size old segments are used \
+            again; on file systems that copy on write (btrfs, ZFS) set wal_recycle and \
+            wal_init_zero to off instead",
         RowLock: "PostgreSQL: let fewer transactions change the same row (spread a counter over \
             several rows, or collect changes and apply them in one), and lock it last; `SET LOCAL \
             synchronous_commit = off` in these transactions releases the row without the sync: a \
@@ -162,19 +163,21 @@ pub(super) const ALL: &[KnownProgram] = &[
     },
     program! {
         "IPython": ["ipython*", "jupyter-consol*"],
-        paths: [WriteAheadLog "/history.sqlite-journal", Data "/history.sqlite"];
-        Sync: "IPython, Jupyter kernels: each cell's history is committed: where it may be lost, \
-            `c.HistoryManager.enabled = False` or `c.HistoryManager.hist_file = ':memory:'` in \
-            ipython_config.py; else hist_file on a local disk, or a larger db_cache_size commits \
-            several cells at once",
+        paths: [
+            WriteAheadLog "/profile_default/history.sqlite-journal",
+            Data "/profile_default/history.sqlite"
+        ];
+        Sync: "IPython, Jupyter kernels: the history is committed with each cell: where it may be \
+            lost, `c.HistoryManager.enabled = False` or `c.HistoryManager.hist_file = ':memory:'` \
+            in ipython_config.py; a larger c.HistoryManager.db_cache_size commits several cells at \
+            once",
     },
     program! {
         "Apache Derby": ["derby*"],
         paths: [Data "/seg0/c*.dat", WriteAheadLog "/log/log*.dat"];
         Sync: "Derby: it syncs its log for each commit: commit several changes at once; a \
-            checkpoint syncs all tables, after each derby.storage.checkpointInterval bytes of log \
-            and with each new file of it (derby.storage.logSwitchInterval): keep both at 10 MB, \
-            the default, or more",
+            checkpoint syncs all tables, after each derby.storage.checkpointInterval bytes of log: \
+            10 MiB, the default, or more (recovery after a crash then takes longer)",
     },
     program! {
         "SQLite": ["sqlite3"],

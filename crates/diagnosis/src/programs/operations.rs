@@ -148,7 +148,7 @@ const ALL: &[Operation] = &[
     },
     Operation {
         program: POSTGRESQL,
-        functions: &["createdb", "dropdb", "movedb"],
+        functions: &["copydir"],
         beneath: SYNCS,
         waits: Some(AwaitedCalls::Syncs),
         does: "copies a database, and syncs each of its files",

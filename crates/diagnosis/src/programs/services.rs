@@ -8,6 +8,13 @@ use super::KnownProgram;
 const GIT: &str = "git: `git config core.untrackedCache true` and `core.fsmonitor true` read fewer \
                    directories; a shallow or sparse checkout has fewer files";
 
+/// The advice about looking up the names of scripts.
+const PHP_PATHS: &str = "PHP: keep resolved paths (realpath_cache_size and a longer \
+                         realpath_cache_ttl; nothing is kept while open_basedir is set); PHP-FPM: \
+                         opcache looks for changed scripts less often with a longer \
+                         revalidate_freq, and not at all with validate_timestamps=0 (then reload \
+                         PHP-FPM after each deployment)";
+
 pub(super) const ALL: &[KnownProgram] = &[
     program! {
         "Elasticsearch/OpenSearch": ["elasticsearch*", "opensearch*"],
@@ -79,10 +86,12 @@ pub(super) const ALL: &[KnownProgram] = &[
         Logging: "buffer the access log (nginx: `access_log ... buffer=64k flush=5s`)",
     },
     program! {
-        "PHP": ["php-fpm*", "php", "php7*", "php8*"];
-        Lookups: "PHP: keep resolved paths (realpath_cache_size and a longer realpath_cache_ttl; \
-            nothing is kept while open_basedir is set), and scripts: opcache with \
-            validate_timestamps=0, or a longer revalidate_freq, looks for changed files less often",
+        "PHP": ["php", "php7*", "php8*"];
+        Lookups: PHP_PATHS,
+    },
+    program! {
+        "PHP-FPM": ["php-fpm*"];
+        Lookups: PHP_PATHS,
         Pool: "PHP-FPM: raise pm.max_children, or give slow pages a pool of their own, so that \
             they do not take all workers",
     },

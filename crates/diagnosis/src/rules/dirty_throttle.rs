@@ -9,6 +9,7 @@ use super::*;
 use crate::facts::thresholds::MOST;
 use facts::BULK_PER_S;
 use facts::Waited;
+use facts::calls::SYNC_ALL;
 use facts::neighbours::is_program;
 use iowhy_analysis::summary::{ProcessRow, UsedRow};
 use limits::{LowLimit, OwnLimit};
@@ -51,7 +52,11 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let is_partial = facts.devices().iter().any(|device| device.util_share.is_none());
     clear_if(own.is_none() && full.is_none() && is_partial && has_time(facts, &subject))?;
     let slow = facts.device_of(&subject).and_then(|device| facts.slow_bulk(device));
-    let low = LowLimit::of(facts, subject.device.as_deref());
+    let is_told = own.is_some()
+        || full.is_some()
+        || heavy(facts, &subject).is_some()
+        || is_for_space(facts, &waited);
+    let low = LowLimit::of(facts, subject.device.as_deref()).filter(|_| !is_told);
     let (mut sentence, apart) = sentence(facts, &waited, &own, full, low.as_ref());
     let writing = facts.writing(&subject);
     if let Some(slow) = &slow {
@@ -66,7 +71,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let little = Waited::from_groups(
         waited.groups.iter().copied().filter(|group| is_hurt(facts, group)).collect(),
     );
-    // A limit that is too low makes all of them wait for nothing.
+    // A limit that is too low holds up all of them, while the device has time.
     let victims = if little.time_ns > 0 && low.is_none() { &little } else { &waited };
     Ok(Finding::of_class(facts, &waited, sentence)
         .claiming(Claims::of_class(victims))
@@ -85,7 +90,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .shown("throttled sleeps", waited.waits as f64 / facts.seconds(), "1/s", "iowhy cache")
         .fix(match (own, low, slow) {
             (Some(own), ..) => own.fix(),
-            (None, Some(low), _) => format!("{}; else {apart}{less}write less", low.fix()),
+            (None, Some(low), _) => format!("{}; else {apart}{less}let it write less", low.fix()),
             (None, None, Some(_)) => {
                 format!("{apart}{SLOW_FIX}; else {less}{}", general_fix(facts, &waited))
             }
@@ -265,8 +270,10 @@ fn hurts(facts: &Facts<'_>, waited: &Waited<'_>) -> bool {
     let device = waited.subject().device;
     let others = facts.waits(|it| {
         let near = it.device.is_none() || device.is_none() || it.device == device;
-        // Who waits for a lock that the writer holds has a finding of its own.
-        !is_slept(it.pid) && near && it.class != WaitClass::FsLock
+        // Who waits for a lock that the writer holds, or for all that is dirty, has a finding of
+        // its own.
+        let is_apart = it.class == WaitClass::FsLock || facts.is_call(it.syscall, SYNC_ALL);
+        !is_slept(it.pid) && near && !is_apart
     });
     others.time_ns as f64 >= OTHERS * facts.duration_ns() as f64
         || waited.groups.iter().any(|group| is_hurt(facts, group))

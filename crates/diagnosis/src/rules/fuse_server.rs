@@ -5,7 +5,7 @@ use super::network_filesystem::{mount_of, severity_of};
 use super::*;
 use crate::programs::{self, Topic};
 use facts::Waited;
-use facts::calls::METADATA;
+use facts::calls::LOOKUP;
 use iowhy_analysis::summary::ChainRow;
 use iowhy_model::environment::Mount;
 use std::collections::BTreeMap;
@@ -227,7 +227,7 @@ fn is_same_file(one: &Option<String>, other: &Option<String>) -> bool {
 /// Returns what the program itself can do where most of its waits look up names, as the beginning of
 /// the advice.
 fn own_advice(facts: &Facts<'_>, waited: &Waited<'_>) -> String {
-    let lookups = waited.groups.iter().filter(|group| facts.is_call(group.syscall, METADATA));
+    let lookups = waited.groups.iter().filter(|group| facts.is_call(group.syscall, LOOKUP));
     let lookups_ns = lookups.map(|group| group.time_ns).fold(0, u64::saturating_add);
     let is_known = lookups_ns.saturating_mul(2) > waited.time_ns;
     let subject = waited.subject();

@@ -15,11 +15,21 @@ const INDIRECT: &[&str] = &[
 const FREES: &[&str] =
     &["ext4_ind_truncate", "ext4_ind_remove_space", "ext4_free_branches", "ext2_free_branches"];
 
+/// Functions below them that change the file system, as they do for files with extents.
+const CHANGES: &[&str] = &[
+    "ext4_mb_*",
+    "ext4_free_blocks",
+    "ext4_ext_truncate_extend_restart",
+    "do_get_write_access",
+    "ext2_new_blocks",
+    "ext2_free_blocks",
+];
+
 rule!(
     "indirect-blocks",
     "files without extents",
     "ext2 and ext3 list each block of a file: of large files in thousands of indirect blocks, one \
-     for 4 MiB. ext4 keeps such lists of files that were made before its file system had extents, \
+     for 4 MiB. ext4 keeps such lists for files that were made before its file system had extents, \
      or on one made without them. Each list is read by itself before the next: deleting or reading \
      a large file then takes thousands of seeks, where one with extents needs a few blocks.",
     "The files were just read, so that their indirect blocks are cached.",
@@ -29,10 +39,13 @@ rule!(
 
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
-    let stacked = facts.stacked(INDIRECT);
+    let stacked = facts.stacked_where(|stack| {
+        let has = |functions: &[&str]| facts::has_function(&stack.functions, functions);
+        stack.class == WaitClass::Device && has(INDIRECT) && !has(CHANGES)
+    });
     clear_if(stacked.time_ns == 0)?;
     let subject = stacked.subject();
-    let is_removed = 2 * stacked.time_in(FREES) > stacked.time_ns;
+    let is_removed = stacked.time_in(FREES).saturating_mul(2) > stacked.time_ns;
     let does = if is_removed { "removing" } else { "reading" };
     let sentence = format!(
         "{} waits for indirect blocks of the files that it is {does}{}, one after another, {} \
@@ -41,8 +54,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
         words::on(&subject),
         words::time(stacked.time_ns as f64 / stacked.waits.max(1) as f64),
     );
-    let removal = "remove large files in steps and at a quiet time (`truncate --size=-1G FILE`, \
-                   again and again); ";
+    let removal = "remove large files in steps and at a quiet time (`truncate --size=-1G FILE` of \
+                   one that nobody needs any more, again and again); ";
     Ok(Finding::of_blocked(facts, stacked.time_ns, sentence)
         .about(subject)
         .sure(Confidence::Certain)
@@ -54,15 +67,11 @@ fn judge(facts: &Facts<'_>) -> Judged {
         )
         .also("waits", stacked.waits as f64 / facts.seconds(), "1/s")
         .fix(format!(
-            "{}copy the files to a file system with extents: a new ext4 or XFS, or this one after \
-             `tune2fs -O extents DEVICE` while it is unmounted, where files that exist keep their \
-             blocks until they are copied",
+            "{}if `tune2fs -l DEVICE` shows the feature extent, copy the files in place (`cp`, \
+             then `mv`): only new ones have extents; else copy them to a new ext4 or XFS",
             if is_removed { removal } else { "" },
         ))
-        .check(
-            "`lsattr FILE` shows no e (extents), and `tune2fs -l DEVICE` no extent among the \
-             features; a copy with extents is removed at once",
-        )
+        .check("`lsattr FILE` shows no e (extents); a copy with extents is removed quickly")
         .into())
 }
 
@@ -97,9 +106,15 @@ mod tests {
     }
 
     #[test]
+    fn who_adds_blocks_to_such_a_file_waits_for_others() {
+        let adds = ["ext4_read_block_bitmap", "ext4_mb_new_blocks", "ext4_ind_map_blocks"];
+        assert_eq!(found(&adds), None);
+    }
+
+    #[test]
     fn who_reads_such_a_file_copies_it() {
         let read = found(&["ext4_ind_map_blocks", "ext4_map_blocks", "filemap_read"]).unwrap();
         assert!(read.sentence.contains("reading on sda"), "{}", read.sentence);
-        assert!(read.fix.starts_with("copy the files"), "{}", read.fix);
+        assert!(read.fix.starts_with("if `tune2fs -l DEVICE`"), "{}", read.fix);
     }
 }

@@ -5,7 +5,7 @@ use crate::programs::{self, Topic};
 use facts::Waited;
 use facts::calls::{SYNC_ALL, SYNC_FILE};
 use facts::thresholds::WARNING_SHARE;
-use iowhy_analysis::summary::{ActivityRow, ProcessRow, UsedRow};
+use iowhy_analysis::summary::{ProcessRow, UsedRow};
 use std::collections::BTreeMap;
 
 /// The mean wait of slow commits: a commit is a few writes and a flush, single milliseconds on SSDs
@@ -226,31 +226,14 @@ const FAR_MORE: u64 = 4;
 /// what a slow device takes at once.
 const MUCH_PER_S: f64 = 1_048_576.0;
 
-/// Folders that are, or may be, in memory.
-const IN_MEMORY: [&str; 5] = ["/dev/", "/run/", "/tmp/", "/proc/", "/sys/"];
-
 /// Returns who writes to files of the file system that a program waits for, far more than that one
 /// itself: what is written back may have been dirtied before the watch.
 fn writer_beside(facts: &Facts<'_>, waiting: &Subject) -> Option<Filler> {
-    let rows = || facts.summary().activity.iter().flat_map(|activity| &activity.rows);
-    let is_own = |row: &&ActivityRow| row.process == waiting.process && row.process.is_some();
-    let mounted = |file: &str| {
-        // File systems in memory are in no list of mounts.
-        let is_in_memory = IN_MEMORY.iter().any(|folder| file.starts_with(folder));
-        let mount = facts.mount_of_file(file).filter(|_| !is_in_memory)?;
-        Some((mount.major, mount.minor))
-    };
-    let place_of = |row: &ActivityRow| row.file.as_deref().and_then(mounted);
-    let changes = |row: &&ActivityRow| row.counts.write_bytes + row.counts.creates;
-    let changed = || rows().filter(is_own).max_by_key(changes).and_then(place_of);
-    let place = waiting.file.as_deref().and_then(mounted).or_else(changed)?;
-    let mut written: BTreeMap<&str, u64> = BTreeMap::new();
-    for row in rows().filter(|row| place_of(row) == Some(place)) {
-        if let Some(process) = row.process.as_deref() {
-            *written.entry(process).or_default() += row.counts.write_bytes;
-        }
-    }
-    let own = waiting.process.as_deref().and_then(|name| written.remove(name)).unwrap_or(0);
+    let process = waiting.process.as_deref();
+    let own_place = waiting.file.as_deref().and_then(|file| facts.place_of(file));
+    let place = own_place.or_else(|| facts.place_changed_by(process?))?;
+    let mut written = facts.written_by_calls(place);
+    let own = process.and_then(|name| written.remove(name)).unwrap_or(0);
     let (writer, bytes) = written.into_iter().max_by_key(|(_, bytes)| *bytes)?;
     let is_much = bytes as f64 >= MUCH_PER_S * facts.seconds();
     let process = Some(writer.to_owned());

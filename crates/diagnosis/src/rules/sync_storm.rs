@@ -59,7 +59,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let is_long = syncing.longest_ns() >= LONG_NS;
     let call =
         facts.call_name(syncing.groups.first().and_then(|group| group.syscall)).unwrap_or("sync");
-    let of_whom = dirtied(awaited, &subject);
+    let of_whom = dirtied(facts, awaited, &subject);
     let sentence = sentence(facts, &syncing, &subject, call, (calls, is_storm)) + &of_whom;
     let flags = words::flags(&subject);
     // Nobody waits longer behind the calls than they take.
@@ -135,9 +135,12 @@ fn awaited<'a>(facts: &Facts<'a>, syncing: &Waited<'_>) -> Option<&'a DeviceSumm
 }
 
 /// Returns who dirtied most of what the calls wait for: a program other than the caller.
-fn dirtied(busiest: Option<&DeviceSummary>, caller: &Subject) -> String {
-    let writers = busiest.into_iter().flat_map(|row| &row.processes);
-    let others: Vec<&UsedRow<ProcessRow>> = writers
+fn dirtied(facts: &Facts<'_>, busiest: Option<&DeviceSummary>, caller: &Subject) -> String {
+    let Some(device) = busiest else { return String::new() };
+    let on = &device.device;
+    let others: Vec<&UsedRow<ProcessRow>> = device
+        .processes
+        .iter()
         .filter(|row| {
             let name = row.subject.process.as_str();
             Some(name) != caller.process.as_deref() && !name.starts_with("kworker")
@@ -148,16 +151,31 @@ fn dirtied(busiest: Option<&DeviceSummary>, caller: &Subject) -> String {
         let same = others.iter().filter(|it| it.subject.process == row.subject.process);
         same.map(|row| bytes(row)).fold(0, u64::saturating_add)
     };
-    match (others.iter().max_by_key(|row| (written(row), bytes(row))), busiest) {
-        (Some(writer), Some(device))
-            if 4 * written(writer) >= facts::of(device, Direction::Write).bytes =>
-        {
-            let name = words::process(&writer.subject.process, writer.subject.pid, None);
-            format!("; it waits for what {name} wrote to {}", device.device)
-        }
-        (_, Some(device)) => format!("; it waits for all dirty data of {}", device.device),
-        _ => String::new(),
+    let is_much = |bytes: u64| bytes >= facts::of(device, Direction::Write).bytes / 4;
+    let most = others.iter().max_by_key(|row| (written(row), bytes(row)));
+    if let Some(writer) = most.filter(|writer| is_much(written(writer))) {
+        let name = words::process(&writer.subject.process, writer.subject.pid, None);
+        return format!("; it waits for what {name} wrote to {on}");
     }
+    match writer_by_calls(facts, device, caller).filter(|(_, bytes)| is_much(*bytes)) {
+        Some((name, _)) => {
+            format!("; it waits for all dirty data of {on}, where {name} writes most")
+        }
+        None => format!("; it waits for all dirty data of {on}"),
+    }
+}
+
+/// Returns the program other than the caller that writes most to the file system of a device, and
+/// how many bytes: requests do not tell who dirtied the data before the watch.
+fn writer_by_calls<'a>(
+    facts: &Facts<'a>,
+    device: &DeviceSummary,
+    caller: &Subject,
+) -> Option<(&'a str, u64)> {
+    let mount = facts.mounts(device).into_iter().next()?;
+    let mut written = facts.written_by_calls((mount.major, mount.minor));
+    written.retain(|name, _| Some(*name) != caller.process.as_deref());
+    written.into_iter().max_by_key(|(_, bytes)| *bytes)
 }
 
 /// Returns what to do instead of the call.
@@ -207,6 +225,7 @@ fn counted(facts: &Facts<'_>, pid: u32) -> Option<u64> {
 mod tests {
     use crate::{Severity, diagnose};
     use iowhy_analysis::script::ScriptSummary;
+    use iowhy_model::environment::Device;
     use iowhy_model::file::Counts;
     use iowhy_model::script::{MS, Script};
     use iowhy_model::{FileActivity, FileKind, WaitClass};
@@ -255,6 +274,36 @@ mod tests {
         let findings = diagnose(&script.summary()).findings;
         let found = findings.into_iter().find(|finding| finding.cause == "sync-storm").unwrap();
         assert!(found.sentence.contains("called syncfs 10 times"), "{}", found.sentence);
+    }
+
+    #[test]
+    fn who_dirtied_data_before_the_watch_is_told_by_its_calls() {
+        let found = |name: &str| {
+            let mut script = Script::new(10);
+            script.mount("/srv", "ext4", "/dev/sda");
+            let device = Device { name: "sda".to_owned(), ..Device::default() };
+            script.environment.devices.push(device);
+            for index in 0..50 {
+                let write = script.write("sda", 1 << 20).by(9, "kworker/u8:2");
+                write.at((index * 100 * MS) as i64).direct(0, 0, 90 * MS).add();
+            }
+            for call in 0..10 {
+                synced(&mut script, call * 900 * MS, 20 * MS);
+            }
+            let counts = Counts { writes: 50, write_bytes: 50 << 20, ..Counts::default() };
+            let (file, process) = (script.names.intern("/srv/f.bin"), script.names.intern(name));
+            let row = FileActivity { file: Some(file), ..FileActivity::of(1, 9, &counts) };
+            script.batch.files.push(FileActivity { process: Some(process), ..row });
+            let findings = diagnose(&script.summary()).findings;
+            findings.into_iter().find(|finding| finding.cause == "sync-storm").unwrap().sentence
+        };
+        assert!(
+            found("dd").ends_with("dirty data of sda, where dd writes most"),
+            "{}",
+            found("dd")
+        );
+        let own = found("agent");
+        assert!(own.ends_with("all dirty data of sda"), "{own}");
     }
 
     #[test]

@@ -3,7 +3,9 @@
 
 use super::journal_commit::OF_JOURNAL;
 use super::*;
+use crate::programs;
 use facts::calls::{SYNC_ALL, SYNC_FILE};
+use facts::neighbours::is_program;
 use iowhy_analysis::summary::{ProcessRow, UsedRow};
 use iowhy_model::command::shell_word;
 use iowhy_model::environment::Mount;
@@ -250,28 +252,39 @@ fn without_tree_log(facts: &Facts<'_>) -> Option<Finding> {
 /// The option of ext4 that allocates blocks in write(2): in ordered mode each commit then writes out
 /// all data that was added to files since the one before.
 const NO_DELAYED_ALLOCATION: &str = "nodelalloc";
+/// Options with which a commit writes out no data.
+const OF_OTHER_DATA: [&str; 2] = ["data=writeback", "data=journal"];
 
 /// A file system on which a sync of one file writes out what others have added to theirs.
 fn without_delayed_allocation(facts: &Facts<'_>) -> Option<Finding> {
     let found = facts.devices().iter().filter_map(|device| {
         let mut mounts = facts.mounts(device).into_iter();
+        // The kernel shows the option beside data=journal, too, where nobody has set it.
+        let is_ordered = |mount: &Mount| !OF_OTHER_DATA.iter().any(|it| mount.has_option(it));
         let mount = mounts.find(|mount| {
-            mount.has_option(NO_DELAYED_ALLOCATION) && !mount.has_option("data=writeback")
+            mount.kind == "ext4" && mount.has_option(NO_DELAYED_ALLOCATION) && is_ordered(mount)
         })?;
         let written = |row: &&UsedRow<ProcessRow>| row.usage.directions[Direction::Write].bytes;
-        let most = device.processes.iter().max_by_key(written)?;
+        let programs = device.processes.iter().filter(|row| is_program(&row.subject));
+        let most = programs.filter(|row| row.subject.pid.is_some()).max_by_key(written)?;
         let waited = facts.waits(|group| {
-            let is_below = |file: &String| Path::new(file).starts_with(&mount.path);
-            let is_here = group.file.as_ref().is_some_and(is_below)
-                || group.device.as_deref() == Some(device.device.as_str());
+            let is_here = match &group.file {
+                Some(file) => facts.mount_of_file(file).is_some_and(|it| it.path == mount.path),
+                None => group.device.as_deref() == Some(device.device.as_str()),
+            };
             is_here
                 && facts.is_call(group.syscall, SYNC_FILE)
-                && Some(group.pid) != most.subject.pid
+                && !programs::are_of_one(
+                    (Some(group.pid), &group.process),
+                    (most.subject.pid, &most.subject.process),
+                )
         });
         let commits = waited.groups.iter().filter(|group| OF_JOURNAL.contains(&group.class));
         let commits_ns = commits.map(|group| group.time_ns).fold(0, u64::saturating_add);
-        let others = written(&most).saturating_mul(2) > facts::of(device, Direction::Write).bytes;
-        let is_behind_data = others && commits_ns.saturating_mul(2) > waited.time_ns;
+        let all = facts::of(device, Direction::Write).bytes;
+        let is_bulk = written(&most) as f64 >= facts::BULK_PER_S * facts.seconds();
+        let writes_most = is_bulk && written(&most).saturating_mul(2) > all;
+        let is_behind_data = writes_most && commits_ns.saturating_mul(2) > waited.time_ns;
         is_behind_data.then_some((device, mount, most, waited))
     });
     let (device, mount, most, waited) = found.max_by_key(|it| it.3.time_ns)?;
@@ -288,9 +301,10 @@ fn without_delayed_allocation(facts: &Facts<'_>) -> Option<Finding> {
     );
     let finding = waiting_for(facts, &waited, subject, sentence)
         .upper_bound()
+        .sure(Confidence::Likely)
         .fix(format!(
             "mount it without `{NO_DELAYED_ALLOCATION}` (in fstab): blocks are then allocated at \
-             writeback, and a commit does not wait for others' data; an fsync is as safe, and \
+             writeback, and a commit waits for much less of others' data; an fsync is as safe, and \
              what a program never synced may be lost a few seconds longer; else keep the two \
              programs on different file systems",
         ))
@@ -432,14 +446,14 @@ mod tests {
 
     #[test]
     fn a_commit_writes_what_others_have_added_without_delayed_allocation() {
-        let found = |options: &str| {
+        let found_beside = |writer: &str, bytes: u64, options: &str| {
             let mut script = Script::new(10);
             let device = Device { name: "sdb".to_owned(), ..Device::default() };
             script.environment.devices.push(device);
             script.mount("/srv", "ext4", "/dev/sdb");
             options.clone_into(&mut script.environment.mounts[0].options);
             for index in 0..100 {
-                let write = script.write("sdb", 1 << 20).by(9, "wget");
+                let write = script.write("sdb", bytes).by(9, writer);
                 write.at((index * 100 * MS) as i64).direct(500, 500, 60 * MS).add();
                 script.wait((7, "db"), WaitClass::JournalCommit, 80 * MS, 0, 0);
                 script.waited_on("sdb", "/srv/log", 75);
@@ -447,11 +461,16 @@ mod tests {
             let findings = diagnose(&script.summary()).findings;
             findings.into_iter().next().filter(|finding| finding.cause == "synchronous-mount")
         };
+        let found = |options: &str| found_beside("wget", 1 << 20, options);
         let ordered = found("rw,nodelalloc").unwrap();
         let said = "fdatasync of db (7) waits until what wget (9) has added";
         assert!(ordered.sentence.contains(said), "{}", ordered.sentence);
         assert_eq!(found("rw,relatime"), None, "allocated at writeback");
         assert_eq!(found("rw,nodelalloc,data=writeback"), None, "a commit is without data");
+        assert_eq!(found("rw,nodelalloc,data=journal"), None, "all data is in the journal");
+        assert_eq!(found_beside("rsyslogd", 4096, "rw,nodelalloc"), None, "a little");
+        assert_eq!(found_beside("kworker/u8:2", 1 << 20, "rw,nodelalloc"), None, "of whom?");
+        assert_eq!(found_beside("db", 1 << 20, "rw,nodelalloc"), None, "its own");
     }
 
     #[test]

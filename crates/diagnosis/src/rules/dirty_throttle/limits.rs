@@ -1,4 +1,4 @@
-//! Limits of dirty pages that hold writers although the device has time, or earlier than they need.
+//! Limits of dirty pages that hold writers although the device has time.
 //!
 //! What does not belong here: what a finding says of them ([`super`]).
 
@@ -107,8 +107,9 @@ impl LowLimit {
             }
         };
         let on = facts.devices().iter().find(|it| Some(it.device.as_str()) == device)?;
-        let written = facts::of(on, Direction::Write).bytes_per_s;
-        (bytes < ENOUGH_S * written).then(|| LowLimit {
+        // A limit that is larger delays what a full device has to do, and saves nothing.
+        let written = facts::origin_of(on, Origin::Writeback).2 as f64 / facts.seconds();
+        (bytes < ENOUGH_S * written && !bound::is_saturated(on)).then(|| LowLimit {
             name,
             value,
             bytes,
@@ -119,13 +120,13 @@ impl LowLimit {
 
     pub(super) fn sentence(&self, subject: &Subject) -> String {
         format!(
-            "{} waits until {} has written what is dirty: {} ({}) lets the whole machine have only \
-             {} of it, {} of writes",
+            "{} waits for the limit of dirty pages: {} ({}) allows {} for the whole machine, which \
+             {} writes in {}",
             words::who(subject),
-            self.device,
             self.name,
             self.value,
             words::bytes(self.bytes),
+            self.device,
             words::time(self.bytes / self.written * 1e9),
         )
     }
@@ -138,7 +139,7 @@ impl LowLimit {
              written at once is taken up by memory: `sysctl vm.dirty_bytes={}` and \
              vm.dirty_background_bytes to half of it; a sync then waits for more data, and a crash \
              loses more of what was not synced",
-            mib << 20,
+            mib.saturating_mul(1 << 20),
         )
     }
 }

@@ -1,0 +1,49 @@
+//! The programs that write to a file system, by their calls: what is written back may have been
+//! dirtied before the watch, and then its requests have no writer.
+//!
+//! What does not belong here: how a program writes ([`super::writing`]).
+
+use super::Facts;
+use iowhy_analysis::summary::ActivityRow;
+use std::collections::BTreeMap;
+
+/// Folders of file systems in memory, which are in no list of mounts.
+const IN_MEMORY: [&str; 5] = ["/dev/", "/run/", "/tmp/", "/proc/", "/sys/"];
+
+/// The number of a mounted file system: major and minor.
+pub type Place = (u32, u32);
+
+impl<'a> Facts<'a> {
+    /// Returns the number of the file system that has a file; `None` if it is in memory, or not
+    /// known.
+    pub fn place_of(&self, file: &str) -> Option<Place> {
+        let is_in_memory = IN_MEMORY.iter().any(|folder| file.starts_with(folder));
+        let mount = self.mount_of_file(file).filter(|_| !is_in_memory)?;
+        Some((mount.major, mount.minor))
+    }
+
+    /// Returns the file system whose files a program changes most.
+    pub fn place_changed_by(&self, process: &str) -> Option<Place> {
+        let own = self.calls_on_files().filter(|row| row.process.as_deref() == Some(process));
+        let changes =
+            |row: &&ActivityRow| row.counts.write_bytes.saturating_add(row.counts.creates);
+        self.place_of(own.max_by_key(changes)?.file.as_deref()?)
+    }
+
+    /// Returns what each program has written by calls to files of a file system, bytes.
+    pub fn written_by_calls(&self, place: Place) -> BTreeMap<&'a str, u64> {
+        let mut written: BTreeMap<&str, u64> = BTreeMap::new();
+        for row in self.calls_on_files() {
+            let Some(process) = row.process.as_deref() else { continue };
+            if row.file.as_deref().and_then(|file| self.place_of(file)) == Some(place) {
+                let bytes = written.entry(process).or_default();
+                *bytes = bytes.saturating_add(row.counts.write_bytes);
+            }
+        }
+        written
+    }
+
+    fn calls_on_files(&self) -> impl Iterator<Item = &'a ActivityRow> {
+        self.summary.activity.iter().flat_map(|activity| &activity.rows)
+    }
+}
