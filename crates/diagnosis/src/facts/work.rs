@@ -16,7 +16,8 @@ use std::collections::{BTreeMap, BTreeSet};
 const ALONE: f64 = super::WARNING_THREADS;
 
 /// Less than any sound disk takes of large requests in order, bytes per second. Chosen: just below
-/// what USB 2 and a network of 100 Mbit/s carry, and above what cheap flash and shingled disks write.
+/// what USB 2 and a network of 100 Mbit/s carry, and above what cheap flash and shingled disks
+/// write.
 const SLOW_BULK_PER_S: f64 = 10.0 * 1024.0 * 1024.0;
 /// Requests of which a disk that seeks for each of them takes more than that, bytes. Chosen: 100
 /// seeks a second take 25 MiB.

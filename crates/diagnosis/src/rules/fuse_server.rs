@@ -224,8 +224,8 @@ fn is_same_file(one: &Option<String>, other: &Option<String>) -> bool {
     name(one).is_some() && name(one) == name(other)
 }
 
-/// Returns what the program itself can do where most of its waits look up names, as the beginning of
-/// the advice.
+/// Returns what the program itself can do where most of its waits look up names, as the beginning
+/// of the advice.
 fn own_advice(facts: &Facts<'_>, waited: &Waited<'_>) -> String {
     let lookups = waited.groups.iter().filter(|group| facts.is_call(group.syscall, LOOKUP));
     let lookups_ns = lookups.map(|group| group.time_ns).fold(0, u64::saturating_add);

@@ -249,8 +249,8 @@ fn without_tree_log(facts: &Facts<'_>) -> Option<Finding> {
     Some(finding)
 }
 
-/// The option of ext4 that allocates blocks in write(2): in ordered mode each commit then writes out
-/// all data that was added to files since the one before.
+/// The option of ext4 that allocates blocks in write(2): in ordered mode each commit then writes
+/// out all data that was added to files since the one before.
 const NO_DELAYED_ALLOCATION: &str = "nodelalloc";
 /// Options with which a commit writes out no data.
 const OF_OTHER_DATA: [&str; 2] = ["data=writeback", "data=journal"];
