@@ -182,10 +182,10 @@ fn place_of(id: u64) -> usize {
     (id >> 10 ^ id << 3) as usize % MOST_ENDED
 }
 
-/// Whether throttling delayed the queueing of the request, by a thread of this name. Reads and
-/// direct I/O are queued by a kernel worker for no other reason. Writeback and journals always are,
-/// but by threads of their own or by workers that are bound to no CPU; those of throttling are
-/// bound to one.
+/// Whether throttling delayed the queueing of the request, by a thread of this name. Direct I/O is
+/// queued by a kernel worker for no other reason. Writeback and journals always are, but by threads
+/// of their own or by workers that are bound to no CPU, which also read the bitmaps that they need;
+/// those of throttling are bound to one.
 pub fn is_held_back(request: &wire_request, thread: Option<&str>) -> bool {
     if request.flags & wire::REQUEST_WORKER_FOR != 0 {
         return true;
@@ -193,7 +193,8 @@ pub fn is_held_back(request: &wire_request, thread: Option<&str>) -> bool {
     if request.flags & wire::REQUEST_KERNEL_THREAD == 0 {
         return false;
     }
-    let is_read = request.operation & 0xff == 0;
+    let is_unbound = thread.is_some_and(|thread| thread.starts_with("kworker/u"));
+    let is_read = request.operation & 0xff == 0 && !is_unbound;
     // The device mapper's workers are bound, too, and queue what they map.
     let is_bound = request.parent == 0 && thread.is_some_and(is_bound_worker);
     match request.part.found {
@@ -268,6 +269,9 @@ mod tests {
             assert_eq!(is_held_back(&writeback, Some(thread)), held_back, "{thread}");
         }
         assert!(!is_held_back(&writeback, None));
+        let read = wire_request { operation: 0, ..writeback };
+        assert!(is_held_back(&read, Some("kworker/0:14")) && is_held_back(&read, None));
+        assert!(!is_held_back(&read, Some("kworker/u8:5")), "a flusher that reads a bitmap");
         writeback.parent = 7;
         assert!(!is_held_back(&writeback, Some("kworker/0:14")), "the device mapper's");
     }
