@@ -151,7 +151,8 @@ fn dirtied(facts: &Facts<'_>, busiest: Option<&DeviceSummary>, caller: &Subject)
         let same = others.iter().filter(|it| it.subject.process == row.subject.process);
         same.map(|row| bytes(row)).fold(0, u64::saturating_add)
     };
-    let is_much = |bytes: u64| bytes >= facts::of(device, Direction::Write).bytes / 4;
+    let all = facts::of(device, Direction::Write).bytes;
+    let is_much = |bytes: u64| bytes.saturating_mul(4) >= all;
     let most = others.iter().max_by_key(|row| (written(row), bytes(row)));
     if let Some(writer) = most.filter(|writer| is_much(written(writer))) {
         let name = words::process(&writer.subject.process, writer.subject.pid, None);
