@@ -3,7 +3,7 @@
 //! What does not belong here: the programs that wait (see `facts::by_program`).
 
 use crate::facts::Facts;
-use crate::facts::calls::{ASYNC, METADATA, READ, SYNC_ALL, SYNC_FILE, WRITE};
+use crate::facts::calls::{ASYNC, LOOKUP, METADATA, READ, SYNC_ALL, SYNC_FILE, WRITE};
 use crate::programs::{FileRole, Topic};
 use iowhy_analysis::summary::patterns::WaitGroup;
 use iowhy_model::WaitClass;
@@ -39,7 +39,7 @@ impl BottleneckKind {
             _ if is(ASYNC) => BottleneckKind::Async,
             _ if is(READ) => BottleneckKind::Read,
             _ if is(WRITE) => BottleneckKind::Write,
-            _ if is(METADATA) => BottleneckKind::Metadata,
+            _ if is(LOOKUP) || is(METADATA) => BottleneckKind::Metadata,
             PageRead | PageFault => BottleneckKind::Read,
             DirtyThrottle => BottleneckKind::Write,
             Fsync | JournalCommit => BottleneckKind::Sync,

@@ -92,24 +92,12 @@ pub const LOOKUP: &[SystemCall] = &[
     SystemCall("readlink", 89, NONE),
     SystemCall("readlinkat", 267, 78),
 ];
-/// Calls on names, directories and attributes.
+/// The other calls on names, directories and attributes.
 pub const METADATA: &[SystemCall] = &[
-    SystemCall("open", 2, NONE),
-    SystemCall("openat", 257, 56),
-    SystemCall("openat2", 437, 437),
     SystemCall("creat", 85, NONE),
     SystemCall("close", 3, 57),
-    SystemCall("stat", 4, NONE),
     SystemCall("fstat", 5, 80),
-    SystemCall("lstat", 6, NONE),
-    SystemCall("newfstatat", 262, 79),
-    SystemCall("statx", 332, 291),
     SystemCall("statfs", 137, 43),
-    SystemCall("access", 21, NONE),
-    SystemCall("faccessat", 269, 48),
-    SystemCall("faccessat2", 439, 439),
-    SystemCall("readlink", 89, NONE),
-    SystemCall("readlinkat", 267, 78),
     SystemCall("getdents", 78, NONE),
     SystemCall("getdents64", 217, 61),
     SystemCall("unlink", 87, NONE),
@@ -139,7 +127,7 @@ pub const METADATA: &[SystemCall] = &[
     SystemCall("mount", 165, 40),
 ];
 /// All of them.
-const ALL: &[&[SystemCall]] = &[SYNC_FILE, SYNC_ALL, FUTEX, READ, WRITE, ASYNC, METADATA];
+const ALL: &[&[SystemCall]] = &[SYNC_FILE, SYNC_ALL, FUTEX, READ, WRITE, ASYNC, LOOKUP, METADATA];
 
 /// The name of a call on a machine of this architecture, if it is in one of these tables.
 pub fn name_of(architecture: &str, number: u32) -> Option<&'static str> {

@@ -2,7 +2,7 @@
 
 use super::page_cache_thrash::Rereads;
 use super::*;
-use facts::calls::METADATA;
+use facts::calls::{LOOKUP, METADATA};
 use facts::neighbours::is_program;
 use iowhy_analysis::summary::{ProcessRow, UsedRow};
 use iowhy_model::Metric;
@@ -38,6 +38,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     }
     let waited = facts.waits(|wait| {
         matches!(wait.class, WaitClass::PageRead | WaitClass::PageFault)
+            || facts.is_call(wait.syscall, LOOKUP)
             || facts.is_call(wait.syscall, METADATA)
     });
     clear_if(waited.time_ns == 0)?;

@@ -3,7 +3,7 @@
 use super::super::programs::{self, FileRole, Topic};
 use super::*;
 use facts::Waited;
-use facts::calls::{METADATA, READ, SYNC_FILE, WRITE};
+use facts::calls::{LOOKUP, METADATA, READ, SYNC_FILE, WRITE};
 use facts::thresholds::MOST;
 use iowhy_analysis::summary::ActivityRow;
 use iowhy_model::path_patterns::without_numbers;
@@ -133,7 +133,7 @@ fn seen(facts: &Facts<'_>, row: &ActivityRow) -> Option<SeenLifetimes> {
 fn waits<'a>(facts: &Facts<'a>, row: &ActivityRow) -> Waited<'a> {
     let pattern = row.file.clone().unwrap_or_default();
     let begin = without_numbers(pattern.split('*').next().unwrap_or_default());
-    let calls = [METADATA, READ, WRITE, SYNC_FILE];
+    let calls = [LOOKUP, METADATA, READ, WRITE, SYNC_FILE];
     facts.waits(|group: &WaitGroup| {
         let is_theirs = match &group.file {
             Some(file) => without_numbers(file).starts_with(&begin),
