@@ -17,6 +17,7 @@
 //! | `rank` | which finding comes first, and which is another's symptom |
 //! | `herrings` | processes with much I/O that are not the cause |
 //! | [`programs`] | programs that store data: their processes, files and own settings |
+//! | `unusual` | settings other than the usual ones that can make a finding's waits longer |
 //! | `words` | figures within sentences |
 //!
 //! Beside them, what needs both a summary and its findings:
@@ -60,6 +61,7 @@ pub mod rules;
 mod subject;
 #[cfg(test)]
 mod tests;
+mod unusual;
 pub(crate) mod words;
 
 use facts::{Facts, OverTime};
@@ -176,7 +178,10 @@ pub fn diagnose(summary: &Summary) -> Diagnosis {
     diagnosis.clear = rules::ALL.iter().filter(|rule| !is_said(rule.cause)).count();
     let ranked = rank::rank(std::mem::take(&mut diagnosis.findings), bottleneck::findings(&facts));
     let ranked = counters::with_counters(ranked, &facts);
-    diagnosis.findings = ranked.into_iter().map(|finding| finding.dated(&facts)).collect();
+    diagnosis.findings = ranked
+        .into_iter()
+        .map(|finding| finding.with_unusual_settings(&facts).dated(&facts))
+        .collect();
     if diagnosis.findings.iter().all(|finding| finding.severity == Severity::Info) {
         diagnosis.quiet = bottleneck::quiet(&facts);
     }

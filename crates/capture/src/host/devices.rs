@@ -56,6 +56,9 @@ const SETTINGS: &[&str] = &[
     "removable",
 ];
 
+/// The most settings of a scheduler: bfq, which has most, has twelve.
+const MOST_OF_SCHEDULER: usize = 32;
+
 /// A device number as in the BPF programs: major << 20 | minor.
 pub fn number(major: u32, minor: u32) -> u32 {
     major << 20 | minor
@@ -113,10 +116,15 @@ fn read_device(path: &Path, disk: Option<&str>) -> Option<Device> {
     })
 }
 
-/// The settings of a device's queue, with the number of its hardware queues: nr_requests applies to
-/// each of them.
+/// The settings of a device's queue and of its scheduler, with the number of its hardware queues:
+/// nr_requests applies to each of them.
 fn settings(path: &Path) -> BTreeMap<String, String> {
     let mut settings = read_settings(path, TUNED.iter().chain(SETTINGS));
+    let of_scheduler = directories(&path.join("queue/iosched"));
+    let of_scheduler = of_scheduler.iter().take(MOST_OF_SCHEDULER).filter_map(|file| {
+        Some((format!("queue/iosched/{}", name(file)?), read_text(file)?.trim().to_owned()))
+    });
+    settings.extend(of_scheduler);
     let queues = directories(&path.join("mq")).len();
     if queues > 0 {
         settings.insert("mq/queues".to_owned(), queues.to_string());

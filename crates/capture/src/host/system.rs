@@ -20,6 +20,8 @@ const SETTINGS: &[&str] = &[
     "vm/swappiness",
     "vm/page-cluster",
     "vm/min_free_kbytes",
+    "vm/watermark_scale_factor",
+    "vm/zone_reclaim_mode",
     "fs/aio-max-nr",
     "kernel/task_delayacct",
 ];

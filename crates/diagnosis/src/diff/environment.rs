@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// filesystems/ext4.
 const EFFECTS: &[(&str, &[&str])] = &[
     ("queue/scheduler", &["g2i", "i2d", "g2d"]),
+    ("queue/iosched/*", &["g2i", "i2d", "g2d", "tag"]),
     ("queue/nr_requests", &["q2g", "i2d", "tag"]),
     ("queue/wbt_lat_usec", &["q2g", "wbt"]),
     ("queue/nomerges", &["i2d", "d2c"]),
@@ -37,6 +38,8 @@ const EFFECTS: &[(&str, &[&str])] = &[
     ("vm/dirty_*", &["dirty_throttle", "fsync", "journal_commit", "page_lock", "reclaim"]),
     ("vm/swappiness", &["swap", "reclaim", "page_read", "page_fault"]),
     ("vm/min_free_kbytes", &["reclaim"]),
+    ("vm/watermark_scale_factor", &["reclaim"]),
+    ("vm/zone_reclaim_mode", &["reclaim"]),
     ("vm/vfs_cache_pressure", &["reclaim", "fs_lock"]),
     ("vm/page-cluster", &["swap"]),
     ("vm/laptop_mode", &["dirty_throttle", "fsync"]),
