@@ -23,7 +23,7 @@ man: ## Write the manual pages and shell completions into the target directory, 
 check: ## The quick check without root: style, lints, unit tests
 	@scripts/check
 
-test: ## Install what is missing, build, check style, run every test, build the docs: 40 minutes
+test: ## Install what is missing, build, check style, run every test, build the docs: 40 to 70 minutes
 	@scripts/install-deps build test web
 	@scripts/test
 
