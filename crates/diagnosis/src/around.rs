@@ -3,10 +3,11 @@
 //!
 //! What does not belong here: who waits for whom (see `facts::work`).
 
+use crate::bottleneck::bound;
 use crate::bottleneck::kind::BottleneckKind;
 use crate::facts::Facts;
 use crate::facts::thresholds::{MOST, WARNING_SHARE};
-use crate::finding::{Evidence, Finding};
+use crate::finding::{Evidence, Finding, Severity};
 use crate::programs::{self, AwaitedCalls, Operation};
 use crate::words;
 use iowhy_analysis::summary::ChainRow;
@@ -38,14 +39,17 @@ impl Finding {
             self.sentence.push_str(&format!("; {server} for {who}, which {verb} the database"));
             self.fix = format!("{advice}; else {}", self.fix);
         }
-        if let Some((pid, operation)) = self.operation(facts, pid) {
+        if let Some((pid, operation)) = self.operation(facts, pid).filter(|_| dump.is_none()) {
             let who = words::process(&process, Some(pid), self.subject.container.as_deref());
             // What it does stands before what it waits for: a page has room for the beginning.
             let own = self.sentence.strip_prefix(&who).map(|rest| format!("it{rest}"));
             let rest = own.as_ref().unwrap_or(&self.sentence);
             self.sentence = format!("{who} {}: {rest}", operation.does);
-            if let Some(advice) = operation.advice() {
+            if let Some(advice) = operation.advice().filter(|advice| !self.fix.contains(advice)) {
                 self.fix = format!("{advice}; else {}", self.fix);
+            }
+            if operation.is_statement && self.waits_for_full_device(facts) {
+                self.allow(Severity::Warning);
             }
         }
         let is_said = self.evidence.iter().any(|shown| shown.command.starts_with(CHAINS));
@@ -70,6 +74,13 @@ impl Finding {
         let what = format!("time that {who} waited for {process}");
         let (figure, unit, command) = (behind.time_ns as f64, "ns", CHAINS.to_owned());
         self.evidence.insert(0, Evidence { what, figure, unit, command });
+    }
+
+    /// Whether a program waits most of the watch for a device that can do no more: whoever waits for
+    /// its statement waits for that, however short each wait is.
+    fn waits_for_full_device(&self, facts: &Facts<'_>) -> bool {
+        let is_full = facts.device_of(&self.subject).is_some_and(bound::is_saturated);
+        is_full && self.claims.waited_ns() as f64 >= MOST * facts.duration_ns() as f64
     }
 
     /// Returns a process of this finding's program for which others wait, and what it is or does,

@@ -322,6 +322,11 @@ impl Finding {
         self
     }
 
+    /// Raises the highest severity that its rule allows.
+    pub(super) fn allow(&mut self, severity: Severity) {
+        self.most = self.most.max(severity);
+    }
+
     /// Sets the least severity, however little of the time it takes: one such event is too many.
     #[must_use]
     pub fn at_least(mut self, severity: Severity) -> Finding {

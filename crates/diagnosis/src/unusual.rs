@@ -27,6 +27,7 @@ const WRITES: Slows =
 const COMMITS: Slows = Slows(&[Fsync, JournalCommit, JournalSpace]);
 const MEMORY: Slows = Slows(&[PageRead, PageFault, Swap, Reclaim]);
 const SWAPPING: Slows = Slows(&[Swap]);
+const PAGES: Slows = Slows(&[PageLock]);
 const LOCKS: Slows = Slows(&[FsLock, Device]);
 
 /// A numeric setting.
@@ -54,7 +55,12 @@ const OF_DEVICES: &[Number] = &[
     number("queue/nomerges", |it| it > 0.0, "0", REQUESTS),
     number("queue/nr_requests", |it| it < 32.0, "64 or more", REQUESTS),
     number("queue/max_sectors_kb", |it| it < 128.0, "1280", REQUESTS),
-    number("queue/read_ahead_kb", |it| !(64.0..=4096.0).contains(&it), "128", READS),
+    number(
+        "queue/stable_writes",
+        |it| it > 0.0,
+        "0 unless the device computes checksums or parity of the pages (zram, RAID 5, DIF)",
+        PAGES,
+    ),
     number(
         "queue/wbt_lat_usec",
         |it| it > 0.0 && it < 2000.0,
@@ -114,7 +120,7 @@ const OPTIONS: &[MountOption] = &[
     option("ext", "data=journal", WRITES),
     option("ext4", "nodelalloc", WRITES),
     option("ext4", "dioread_lock", LOCKS),
-    ranged("ext", "commit=", |it| it < 5.0 || it > 60.0, COMMITS),
+    ranged("ext", "commit=", |it| it < 5.0, COMMITS),
     ranged("ext4", "min_batch_time=", |it| it > 0.0, COMMITS),
     ranged("ext4", "max_batch_time=", |it| it > 15000.0, COMMITS),
     ranged("ext4", "inode_readahead_blks=", |it| it < 32.0, READS),
@@ -127,7 +133,7 @@ const OPTIONS: &[MountOption] = &[
     option("btrfs", "flushoncommit", COMMITS),
     option("btrfs", "notreelog", COMMITS),
     option("btrfs", "nospace_cache", WRITES),
-    ranged("btrfs", "commit=", |it| it < 10.0 || it > 120.0, COMMITS),
+    ranged("btrfs", "commit=", |it| it < 10.0, COMMITS),
     ranged("btrfs", "thread_pool=", |it| it < 2.0, REQUESTS),
     ranged("btrfs", "max_inline=", |it| it < 512.0, REQUESTS),
     option("btrfs", "autodefrag", REQUESTS),
@@ -253,7 +259,9 @@ impl MountOption {
                 .split_once('=')
                 .is_some_and(|(own, value)| own == name && value.parse().is_ok_and(self.is_odd)),
         };
-        let is_of_kind = mount.kind.starts_with(self.of);
+        // The kernel allocates at once where all data goes through the journal.
+        let is_implied = self.name == "nodelalloc" && mount.has_option("data=journal");
+        let is_of_kind = mount.kind.starts_with(self.of) && !is_implied;
         is_of_kind.then(|| mount.options.split(',').find(is_it)).flatten()
     }
 }
@@ -314,7 +322,7 @@ mod tests {
         let usual =
             found(WaitClass::Fsync, ("queue/iosched/fifo_batch", "16"), "0", "rw,commit=30");
         assert!(!usual.sentence.contains("not usual"), "{}", usual.sentence);
-        let of_reads = ("queue/read_ahead_kb", "0");
+        let of_reads = ("queue/stable_writes", "1");
         let writes = found(WaitClass::Fsync, of_reads, "0", "rw");
         assert!(!writes.sentence.contains("not usual"), "{}", writes.sentence);
         let strange = found(WaitClass::Fsync, ("queue/nomerges", "1e300"), "0", "rw");

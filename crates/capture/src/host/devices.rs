@@ -33,6 +33,8 @@ const SETTINGS: &[&str] = &[
     "queue/iostats",
     "queue/io_poll",
     "queue/fua",
+    // Whether a page may not be changed while it is written.
+    "queue/stable_writes",
     "queue/dax",
     "queue/zoned",
     "queue/chunk_sectors",

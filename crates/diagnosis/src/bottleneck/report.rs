@@ -69,7 +69,10 @@ pub fn finding(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> Finding {
         .shown("calls", calls as f64 / facts.seconds(), "1/s", format!("iowhy waits{flags}"))
         .fix(fix(facts, group, &subject, &own))
         .check(check(group));
-    busy(finding, group.device).about(subject)
+    // Who takes completions chose how many requests it has in flight.
+    let is_own_depth =
+        group.kind == BottleneckKind::Async && group.device.is_some_and(bound::is_saturated);
+    busy(finding, group.device).about(subject).doubtful(is_own_depth)
 }
 
 /// Returns the highest severity: waits that are as short as the device's usually are are no fault,

@@ -22,6 +22,7 @@ const EFFECTS: &[(&str, &[&str])] = &[
     ("queue/rotational", &["i2d", "d2c"]),
     ("queue/write_cache", &["d2c", "fsync", "journal_commit"]),
     ("queue/fua", &["d2c", "fsync", "journal_commit"]),
+    ("queue/stable_writes", &["page_lock"]),
     ("queue/rq_affinity", &["d2c", "run_queue"]),
     ("queue/io_poll", &["d2c"]),
     ("queue/logical_block_size", &["d2c"]),

@@ -16,6 +16,12 @@ use std::collections::BTreeMap;
 /// makes sure of its own files has some.
 const MANY_FILES: u64 = 50;
 
+/// The least number of files of which each is synced a few times. Chosen: a database that flushes its
+/// tables has fewer.
+const SYNCED_FILES: u64 = 20;
+/// The most syncs of each of them: of the file, of its folder, and of a second name. Chosen.
+const SYNCS_OF_EACH: u64 = 4;
+
 /// The advice where a program's writes are synchronous although it calls no sync.
 const SYNCHRONOUS: &str = "find what makes each write a sync: O_SYNC or O_DSYNC of the program \
                            (`oflag=sync`), or attribute S of the file or of its folder (`lsattr \
@@ -44,18 +50,21 @@ pub struct SyncedWrites {
     syncs: u64,
     writes: u64,
     bytes: u64,
+    files: u64,
 }
 
 impl SyncedWrites {
     /// Of `rows`, each of whose writes counts as a sync if they sync `by_writes`; `None` without
     /// any.
     fn of<'a>(rows: impl Iterator<Item = &'a ActivityRow>, by_writes: bool) -> Option<Self> {
-        let mut sums = SyncedWrites { syncs: 0, writes: 0, bytes: 0 };
-        for counts in rows.map(|row| &row.counts) {
+        let mut sums = SyncedWrites { syncs: 0, writes: 0, bytes: 0, files: 0 };
+        for row in rows {
+            let counts = &row.counts;
             let syncs = if by_writes { counts.writes } else { counts.fsyncs };
             sums.syncs = sums.syncs.saturating_add(syncs);
             sums.writes = sums.writes.saturating_add(counts.writes);
             sums.bytes = sums.bytes.saturating_add(counts.write_bytes);
+            sums.files = sums.files.saturating_add(row.files.unwrap_or(1));
         }
         (sums.syncs > 0).then_some(sums)
     }
@@ -85,6 +94,13 @@ impl ProgramSyncs<'_> {
     /// Returns the writes per sync.
     pub fn writes_each(&self) -> Option<f64> {
         self.written.map(|sums| sums.writes as f64 / sums.syncs as f64)
+    }
+
+    /// Whether they are of many files, a few of each.
+    pub fn are_of_many_files(&self) -> bool {
+        self.written.is_some_and(|sums| {
+            sums.files >= SYNCED_FILES && sums.files.saturating_mul(SYNCS_OF_EACH) >= sums.syncs
+        })
     }
 
     /// Returns the time of its syncs, nanoseconds, without a single wait that is longer than all

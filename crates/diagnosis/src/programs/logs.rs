@@ -23,8 +23,11 @@ pub(super) const ALL: &[KnownProgram] = &[
         Logging: "rsyslog: find the repeating message; set sync=\"off\" in the omfile action (a \
             crash of the machine then loses the last messages); limit the rate of the input \
             (SysSock.RateLimit.Burst: messages beyond are dropped)",
-        Sync: "rsyslog: set sync=\"off\" in the omfile action; a crash of the machine then loses \
-            the last messages",
+        Sync: "rsyslog: a queue on disk (*.qi) writes its state every queue.checkpointInterval \
+            messages, and syncs it with queue.syncQueueFiles=\"on\": raise the one, switch the \
+            other off, or use a queue in memory that goes to the disk only if it is full \
+            (queue.type=\"LinkedList\" with queue.filename); of log files set sync=\"off\" in the \
+            omfile action; a crash of the machine then loses the last messages",
     },
     program! {
         "syslog-ng": ["syslog-ng"],

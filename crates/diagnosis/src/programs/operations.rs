@@ -21,6 +21,8 @@ pub struct Operation {
     pub waits: Option<AwaitedCalls>,
     /// What the process is or does, with the verb.
     pub does: &'static str,
+    /// Whether it is a statement of a client, who waits for it.
+    pub is_statement: bool,
     advice: Advice,
 }
 
@@ -58,6 +60,7 @@ const ALL: &[Operation] = &[
         beneath: &[],
         waits: None,
         does: "is the WAL receiver of a standby",
+        is_statement: false,
         advice: Advice::Own(
             "PostgreSQL: where commits of the primary wait for this standby \
              (pg_stat_replication.sync_state), put its pg_wal on a faster device, let any of \
@@ -72,6 +75,7 @@ const ALL: &[Operation] = &[
         beneath: &[],
         waits: None,
         does: "is the checkpointer",
+        is_statement: false,
         advice: Advice::Topic(Topic::Checkpoint),
     },
     Operation {
@@ -80,6 +84,7 @@ const ALL: &[Operation] = &[
         beneath: &[],
         waits: None,
         does: "is an autovacuum worker",
+        is_statement: false,
         advice: Advice::Topic(Topic::Maintenance),
     },
     Operation {
@@ -88,6 +93,7 @@ const ALL: &[Operation] = &[
         beneath: PAGES,
         waits: Some(AwaitedCalls::Reads),
         does: "replays the log, and reads the pages that it changes first",
+        is_statement: false,
         advice: Advice::Own(
             "PostgreSQL: recovery_prefetch (15 and later) reads ahead, with a larger \
              maintenance_io_concurrency and wal_decode_buffer_size more; more shared_buffers keep \
@@ -101,11 +107,24 @@ const ALL: &[Operation] = &[
         waits: None,
         does: "is the first to read new rows, and writes each of their pages to the log to mark \
                them",
+        is_statement: true,
         advice: Advice::Own(
             "PostgreSQL: VACUUM a table after it was loaded (or load it by COPY ... FREEZE), so \
              that queries need not mark its rows; with checksums or wal_log_hints=on each page \
              that they mark is written to the log whole, and more shared_buffers let others write \
              it to the table",
+        ),
+    },
+    Operation {
+        program: POSTGRESQL,
+        functions: &["RI_Initial_Check"],
+        beneath: PAGES,
+        waits: Some(AwaitedCalls::Reads),
+        does: "checks a new foreign key, and reads both of its tables",
+        is_statement: false,
+        advice: Advice::Own(
+            "PostgreSQL: ALTER TABLE ... ADD CONSTRAINT ... NOT VALID checks new rows alone; \
+             VALIDATE CONSTRAINT at a quiet time checks the others",
         ),
     },
     Operation {
@@ -116,10 +135,13 @@ const ALL: &[Operation] = &[
             "RI_FKey_restrict_del",
             "RI_FKey_setnull_del",
             "RI_FKey_setdefault_del",
+            // They call what scans as their last function, and are not on the stack then.
+            "SPI_execute_snapshot",
         ],
         beneath: &["heap_getnextslot"],
         waits: Some(AwaitedCalls::Reads),
         does: "deletes rows, and scans a table for others that refer to each by a foreign key",
+        is_statement: true,
         advice: Advice::Own(
             "PostgreSQL: give the referring columns an index (a foreign key does not make one): \
              without it each deleted row scans the whole referring table",
@@ -131,6 +153,7 @@ const ALL: &[Operation] = &[
         beneath: PAGES,
         waits: Some(AwaitedCalls::Reads),
         does: "builds an index, or rewrites or vacuums a table",
+        is_statement: false,
         advice: Advice::Topic(Topic::Maintenance),
     },
     Operation {
@@ -139,6 +162,7 @@ const ALL: &[Operation] = &[
         beneath: PAGES,
         waits: Some(AwaitedCalls::Reads),
         does: "adds keys to an index that is not in memory, and reads the page of each first",
+        is_statement: true,
         advice: Advice::Own(
             "PostgreSQL: where keys are random (UUIDv4, hashes), use ones that grow with time \
              (bigint, UUIDv7), so that new ones meet in the same pages; drop indexes that nobody \
@@ -152,6 +176,7 @@ const ALL: &[Operation] = &[
         beneath: SYNCS,
         waits: Some(AwaitedCalls::Syncs),
         does: "copies a database, and syncs each of its files",
+        is_statement: true,
         advice: Advice::Own(
             "PostgreSQL: make databases rarely, and use one again (roll back, or TRUNCATE its \
              tables); CREATE DATABASE ... STRATEGY wal_log (15 and later, the default) writes a \
@@ -165,6 +190,7 @@ const ALL: &[Operation] = &[
         beneath: SYNCS,
         waits: Some(AwaitedCalls::Syncs),
         does: "fills a new segment of the log with zeros",
+        is_statement: true,
         advice: Advice::Topic(Topic::NewSegment),
     },
     Operation {
@@ -173,6 +199,7 @@ const ALL: &[Operation] = &[
         beneath: SYNCS,
         waits: Some(AwaitedCalls::Syncs),
         does: "truncates tables, and makes and syncs new files for each",
+        is_statement: true,
         advice: Advice::Own(
             "MySQL/MariaDB: empty small tables by DELETE in one transaction; tests: undo by \
              ROLLBACK, or keep the data directory on a tmpfs",
@@ -190,6 +217,7 @@ const ALL: &[Operation] = &[
         beneath: SYNCS,
         waits: Some(AwaitedCalls::Syncs),
         does: "creates or drops tables, and syncs files for each",
+        is_statement: true,
         advice: Advice::Own(
             "MySQL/MariaDB: create tables once and empty them instead, or use temporary tables; \
              tests: keep the data directory on a tmpfs",
@@ -208,6 +236,7 @@ const ALL: &[Operation] = &[
         beneath: &[],
         waits: None,
         does: "changes, rebuilds or checks a table",
+        is_statement: false,
         advice: Advice::Topic(Topic::Maintenance),
     },
     Operation {
@@ -216,11 +245,21 @@ const ALL: &[Operation] = &[
         beneath: READS,
         waits: Some(AwaitedCalls::Reads),
         does: "adds rows whose keys are not in memory, and reads the page of each first",
+        is_statement: true,
         advice: Advice::Own(
             "MySQL/MariaDB: where keys are random (UUIDv4, hashes), use ones that grow with time \
              (AUTO_INCREMENT, UUIDv7), so that new ones meet in the same pages; drop indexes that \
              nobody reads; raise innodb_buffer_pool_size",
         ),
+    },
+    Operation {
+        program: POSTGRESQL,
+        functions: &["PortalRun"],
+        beneath: &["heap_getnextslot"],
+        waits: Some(AwaitedCalls::Reads),
+        does: "scans a table for a client",
+        is_statement: true,
+        advice: Advice::Topic(Topic::Scan),
     },
 ];
 
@@ -278,6 +317,15 @@ mod tests {
         let truncate = ["fdatasync", "Sql_cmd_truncate_table::execute(THD*)", "start_thread"];
         assert!(does("mariadbd", &truncate).unwrap().starts_with("truncates tables"));
         assert_eq!(does("mariadbd", &["fdatasync", "mysql_execute_command(THD*, bool)"]), None);
+    }
+
+    #[test]
+    fn a_foreign_key_without_index_is_told_from_a_scan() {
+        let scan = ["mdread", "heap_getnextslot", "ExecScan", "PortalRun", "PostgresMain"];
+        assert_eq!(does("postgres", &scan), Some("scans a table for a client"));
+        let check = [&scan[..3], &["SPI_execute_snapshot", "AfterTriggerEndQuery"], &scan[3..]];
+        let checks = "deletes rows, and scans a table";
+        assert!(does("postgres", &check.concat()).unwrap().starts_with(checks));
     }
 
     #[test]

@@ -201,8 +201,9 @@ pub(super) const ALL: &[KnownProgram] = &[
     program! {
         "OSTree": ["ostree", "flatpak", "rpm-ostree"],
         paths: [Data "/ostree/repo/", Data "/flatpak/repo/"];
-        Sync: "OSTree and Flatpak sync each object that they store: update when no workload needs \
-            the disk",
+        Sync: "OSTree syncs each object that it stores where per-object-fsync is true in the \
+            [core] section of its repository's configuration: by default (false) it syncs once \
+            before it commits; update when no workload needs the disk",
     },
     program! {
         "rpm": ["rpm", "dnf", "dnf5", "yum", "zypper", "packagekitd"],

@@ -38,6 +38,10 @@ const GROWING: &str = "write into space that was allocated and written before (a
                        without that is one write and one flush; commit several changes with one \
                        sync, or put the log on its own device, one with power-loss protection";
 
+const MANY_FILES: &str = "put more changes into each commit (a batch, a longer interval), since each \
+                          one writes and syncs files of its own; or sync many of them at once at \
+                          the end (syncfs)";
+
 rule!(
     "fsync-heavy",
     "frequent small syncs",
@@ -140,9 +144,13 @@ fn sentence(
     }
     let how = match is_large {
         true => "syncs after every write",
+        false if syncs.are_of_many_files() => "syncs small writes to many files one by one",
         false => "syncs small writes one by one",
     };
-    let of_file = of_file(&subject);
+    let of_file = match of_file(&subject) {
+        file if syncs.are_of_many_files() && !is_large => file.replacen(" of ", ", such as ", 1),
+        file => file,
+    };
     let rate = words::number(syncs.count() as f64 / facts.seconds());
     let bytes = syncs.bytes_each().map(|bytes| format!("{} and ", words::bytes(bytes)));
     let bytes = bytes.unwrap_or_default();
@@ -197,6 +205,7 @@ fn finding(
     let sentence = sentence(facts, syncs, is_large, unwritten);
     let general = match is_large {
         true => LARGE,
+        false if syncs.are_of_many_files() => MANY_FILES,
         false if syncs.are_of_growth(facts) => GROWING,
         false => SYNCED,
     };
@@ -304,6 +313,17 @@ mod tests {
             FileActivity { file: Some(file), files: Some(1), ..FileActivity::of(1, 7, &syncs) };
         script.batch.files.push(FileActivity { process: Some(etcd), ..row });
         script
+    }
+
+    #[test]
+    fn many_files_are_told_from_a_log() {
+        let mut script = etcd(40, 20, 2300, 0, 400);
+        assert!(of_etcd(&script).unwrap().sentence.contains("syncs small writes one by one"));
+        script.batch.files[0].files = Some(150);
+        let found = of_etcd(&script).unwrap();
+        let said = "syncs small writes to many files one by one, such as ";
+        assert!(found.sentence.contains(said), "{}", found.sentence);
+        assert!(found.fix.contains("put more changes into each commit"), "{}", found.fix);
     }
 
     #[test]

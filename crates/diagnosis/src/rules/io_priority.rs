@@ -11,6 +11,9 @@ use facts::Waited;
 const PUT_OFF: f64 = 0.5;
 const SERVED: f64 = 0.2;
 
+/// The least ratio of the times in the queue of writes and reads, if reads go first. Chosen.
+const BEHIND: f64 = 10.0;
+
 /// How many times less weight makes a difference. Chosen: twice the time of the device.
 const LESS: u64 = 2;
 
@@ -143,7 +146,9 @@ impl Reason {
                     confidence: Confidence::Certain,
                 }
             }
-            _ => Reason::of_weights(facts, found).unwrap_or_else(|| Reason {
+            _ => Reason::of_weights(facts, found)
+                .or_else(|| Reason::of_direction(facts, found))
+                .unwrap_or_else(|| Reason {
                 put_off: "",
                 served: "",
                 rest: ", as with the idle I/O class or a small weight".to_owned(),
@@ -156,6 +161,43 @@ impl Reason {
                 confidence: Confidence::Likely,
             }),
         }
+    }
+
+    /// mq-deadline serves reads before writes, a number of times or until a write is old.
+    fn of_direction(facts: &Facts<'_>, found: &Unequal<'_>) -> Option<Reason> {
+        let queued = |direction| {
+            let stage = facts::stage(found.device, direction, Interval::Q2d)?;
+            Some(stage.sum_ns as f64 / stage.requests.max(1) as f64)
+        };
+        let is_of_reads = |group: &WaitGroup| facts.is_call(group.syscall, facts::calls::READ);
+        let is_behind_reads = queued(Direction::Write)? >= BEHIND * queued(Direction::Read)?
+            && !found.put_off.groups.iter().any(|group| is_of_reads(group));
+        let name = &found.device.device;
+        let folder = format!("/sys/block/{name}/queue/iosched");
+        let set = |setting: &str| {
+            let value = facts.latest_number(found.device, &format!("queue/iosched/{setting}"))?;
+            Some(format!("{setting} is {value}"))
+        };
+        let settings: Vec<String> =
+            ["writes_starved", "write_expire"].iter().filter_map(|it| set(it)).collect();
+        let settings = match settings.as_slice() {
+            [] => String::new(),
+            settings => format!(" ({})", settings.join(", ")),
+        };
+        (is_behind_reads && found.scheduler == "mq-deadline").then(|| Reason {
+            put_off: "",
+            served: "",
+            rest: format!(
+                ", since it serves reads first: writes wait until reads had writes_starved turns, \
+                 or until they are write_expire milliseconds old{settings}"
+            ),
+            fix: format!(
+                "let writes have their turn: `echo 2 > {folder}/writes_starved` and `echo 5000 > \
+                 {folder}/write_expire` are the defaults, less is sooner; or the scheduler none \
+                 or bfq; else fewer reads in flight"
+            ),
+            confidence: Confidence::Certain,
+        })
     }
 
     /// bfq divides a device's time among cgroups of one parent by their weights.
@@ -317,6 +359,26 @@ mod tests {
         for alike in ["idle", "realtime 0", "best-effort 7"] {
             assert_eq!(found(alike, alike).0, Confidence::Likely, "weights may differ: {alike}");
         }
+    }
+
+    #[test]
+    fn writes_behind_reads_are_told_from_classes() {
+        let mut script = scripted([("db", ""), ("fio", "")], "none [mq-deadline] bfq", 180);
+        let sda = &mut script.environment.devices[0];
+        sda.settings_start.extend([("queue/iosched/writes_starved".to_owned(), "900".to_owned())]);
+        for wait in script.batch.waits.iter_mut().filter(|wait| wait.pid == 7) {
+            (wait.class, wait.syscall) = (WaitClass::Fsync, Some(75));
+        }
+        for index in 0..40_u64 {
+            let write = script.write("sda", 4096).by(7, "db").at((index * 200 * MS) as i64);
+            write.sector(index * 8).direct(180 * MS, 180 * MS, 9 * MS).add();
+        }
+        let found = among(&script).unwrap();
+        let said = "since it serves reads first: writes wait until reads had writes_starved turns";
+        assert!(found.sentence.contains(said), "{}", found.sentence);
+        assert!(found.sentence.contains("(writes_starved is 900)"), "{}", found.sentence);
+        assert!(found.fix.contains("/sys/block/sda/queue/iosched/writes_starved"), "{}", found.fix);
+        assert_eq!(found.confidence, Confidence::Certain);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use super::culprit::{Culprit, CulpritFile};
 use crate::summary::{BehindRow, BlameShares, BlameSummary, BlamedCulprit, BlamedWaiter};
 use crate::sums::keys::{ProcessKey, Reason};
 use iowhy_model::compact_sort::CompactSort;
-use iowhy_model::{Name, Names};
+use iowhy_model::{Name, Names, Origin};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 
@@ -13,6 +13,8 @@ use std::cmp::Reverse;
 const MOST_LISTED: usize = 50;
 /// Maximum number of listed culprits of each.
 const MOST_BEHIND: usize = 20;
+/// Maximum number of listed files of one origin of a culprit; the others are one row.
+const MOST_FILES: usize = 3;
 
 pub(super) fn summary(accounts: &Accounts, names: &Names) -> BlameSummary {
     let mut pairs: Vec<&BlamePair> = accounts.pairs().iter().collect();
@@ -64,7 +66,7 @@ fn waiter(
     }
     (shares.queue_ns, shares.device_ns) = (times.queue_ns, times.device_ns);
     shares.waited_ns = times.whole();
-    let listed = own.iter().take(MOST_BEHIND);
+    let rows = by_few_files(own);
     let (pid, process) = match waiter.key {
         Some(key) => (key.pid, names.get(key.name).to_owned()),
         None => (None, "(further processes)".to_owned()),
@@ -75,9 +77,40 @@ fn waiter(
         waits: waiter.waits,
         shares,
         foremost: foremost(own, is_own, names),
-        behind: listed.map(|pair| behind(pair, is_own(pair), names)).collect(),
-        further_ns: sum(own.iter().skip(MOST_BEHIND).copied()),
+        behind: rows.iter().take(MOST_BEHIND).map(|row| behind(row, is_own(row), names)).collect(),
+        further_ns: sum(rows.iter().skip(MOST_BEHIND)),
     })
+}
+
+/// Returns the pairs of a waiter, largest first, with the files of an origin beyond the largest few
+/// as one: a program that reads thousands of files is one culprit. `own` has the largest first.
+fn by_few_files(own: &[&BlamePair]) -> Vec<BlamePair> {
+    let mut rows: Vec<BlamePair> = Vec::new();
+    let mut files: FxHashMap<(Result<ProcessKey, Reason>, Origin), usize> = FxHashMap::default();
+    let mut further: FxHashMap<(Result<ProcessKey, Reason>, Origin), Times> = FxHashMap::default();
+    for pair in own {
+        let of = (pair.culprit.owner, pair.culprit.origin);
+        let listed = files.entry(of).or_default();
+        let is_aggregated = pair.culprit == Culprit::FURTHER;
+        let is_further = pair.culprit.file == CulpritFile::Further;
+        if !is_aggregated && (is_further || *listed >= MOST_FILES) {
+            further.entry(of).or_default().add(pair.times);
+        } else {
+            *listed += 1;
+            rows.push(**pair);
+        }
+    }
+    let waiter = own.first().map_or(0, |first| first.waiter);
+    rows.extend(further.into_iter().map(|((owner, origin), times)| BlamePair {
+        waiter,
+        culprit: Culprit { owner, origin, file: CulpritFile::Further },
+        times,
+    }));
+    rows.compact_sort_by(|a, b| {
+        let tie = || a.culprit.packed().cmp(&b.culprit.packed());
+        b.times.whole().cmp(&a.times.whole()).then_with(tie)
+    });
+    rows
 }
 
 /// The other process that is charged most, in total; `own` has the largest first.
