@@ -151,6 +151,9 @@ pub struct Finding {
     pub symptoms: Vec<&'static str>,
     /// Bottlenecks whose time it explains.
     pub bottlenecks: Vec<&'static str>,
+    /// What to do about the program's own settings, if that is in `fix`.
+    #[serde(skip)]
+    advice: Option<&'static str>,
     /// The mean number of threads that it blocks over the watch; of a device, of its requests.
     #[serde(skip)]
     threads: f64,
@@ -236,6 +239,7 @@ impl Finding {
             check: String::new(),
             symptoms: Vec::new(),
             bottlenecks: Vec::new(),
+            advice: None,
             threads,
             claims: Claims::default(),
             caused: Claims::default(),
@@ -412,6 +416,12 @@ impl Finding {
         self
     }
 
+    /// Sets what to do about the program's own settings.
+    #[must_use]
+    pub(super) fn advising(self, advice: Option<&'static str>) -> Finding {
+        Finding { advice, ..self }
+    }
+
     /// Sets what would refute it.
     #[must_use]
     pub fn check(mut self, check: impl Into<String>) -> Finding {
@@ -433,6 +443,12 @@ impl Finding {
     /// Takes over the waits of a bottleneck that it explains: who waits, and where.
     pub(super) fn explain(&mut self, bottleneck: &Finding) {
         self.bottlenecks.push(bottleneck.cause);
+        // A device that is used up says nothing of who can ask less of it.
+        if let Some(advice) = bottleneck.advice.filter(|_| self.place.is_capacity()) {
+            if self.waits.is_none() && !self.fix.contains(advice) {
+                self.fix = format!("{advice}; else {}", self.fix);
+            }
+        }
         // Waits of others are reported only if they matter.
         let is_own = bottleneck.subject.process == self.subject.process
             && bottleneck.subject.pid == self.subject.pid;

@@ -97,6 +97,8 @@ pub enum Topic {
     Lookups,
     /// Files are synced or replayed after a crash.
     Recovery,
+    /// A log is read back after a start.
+    Replay,
     /// Few threads do one request each.
     Pool,
     /// Transactions wait for a row that another one has locked.

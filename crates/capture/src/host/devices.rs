@@ -78,7 +78,20 @@ pub fn list() -> Vec<Device> {
     let mut devices: Vec<Device> =
         directories(Path::new("/sys/block")).iter().flat_map(|disk| read_disk(disk)).collect();
     devices.compact_sort_by_key(|device| (device.major, device.minor));
+    let swaps = read_text("/proc/swaps").unwrap_or_default();
+    for (name, priority) in swaps.lines().filter_map(swap_priority) {
+        let device = devices.iter_mut().find(|device| device.name == name);
+        if let Some(device) = device {
+            device.settings_start.extend([("swap/priority".to_owned(), priority.to_owned())]);
+        }
+    }
     devices
+}
+
+/// The device and its priority from a line of /proc/swaps: file, type, size, used, priority.
+fn swap_priority(line: &str) -> Option<(&str, &str)> {
+    let mut words = line.split_whitespace();
+    Some((words.next()?.strip_prefix("/dev/")?, words.nth(3)?))
 }
 
 fn directories(path: &Path) -> Vec<PathBuf> {

@@ -71,6 +71,7 @@ impl BottleneckKind {
             (_, Some(FileRole::NewSegment)) => Topic::NewSegment,
             (BottleneckKind::Sync, _) => Topic::Sync,
             (BottleneckKind::Write, Some(FileRole::WriteAheadLog)) => Topic::Sync,
+            (BottleneckKind::Read, Some(FileRole::WriteAheadLog)) => Topic::Replay,
             (BottleneckKind::Write, _) => Topic::Checkpoint,
             _ => Topic::Reads,
         }

@@ -64,10 +64,12 @@ pub fn finding(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> Finding {
         );
     let finding = shaped(finding, group);
     let (calls, mean_ns) = calls(facts, group);
+    let own_fix = own_fix(facts, group, &subject, &own);
     let finding = finding
         .shown("mean time of a call", mean_ns, "ns", format!("iowhy waits{flags}"))
         .shown("calls", calls as f64 / facts.seconds(), "1/s", format!("iowhy waits{flags}"))
-        .fix(fix(facts, group, &subject, &own))
+        .fix(own_fix.map_or_else(|| general_fix(facts, group), str::to_owned))
+        .advising(own_fix)
         .check(check(group));
     // Who takes completions chose how many requests it has in flight.
     let is_own_depth =
@@ -292,7 +294,13 @@ fn advisers(
     [(programs::of(process, file), own.role), (programs::of(None, store), of_store)]
 }
 
-fn fix(facts: &Facts<'_>, group: &GroupedWaits<'_>, subject: &Subject, own: &OwnWork) -> String {
+/// Returns the program's own setting, if it has one for these waits.
+fn own_fix(
+    facts: &Facts<'_>,
+    group: &GroupedWaits<'_>,
+    subject: &Subject,
+    own: &OwnWork,
+) -> Option<&'static str> {
     let advisers = advisers(facts, subject, own);
     let is_known = group.kind != BottleneckKind::Unknown;
     let advice_of = |topic: &dyn Fn(Option<FileRole>) -> Topic| {
@@ -301,12 +309,15 @@ fn fix(facts: &Facts<'_>, group: &GroupedWaits<'_>, subject: &Subject, own: &Own
     };
     let advice = |topic| advice_of(&|_| topic);
     if own.backlog.is_some() {
-        return advice(Topic::Ahead).unwrap_or(backlog::FIX).to_owned();
+        return Some(advice(Topic::Ahead).unwrap_or(backlog::FIX));
     }
     let of_large = own.large.and_then(|_| advice(Topic::Spilled));
-    if let Some(own) = of_large.or_else(|| advice_of(&|role| group.kind.topic(role))) {
-        return own.to_owned();
-    }
+    let of_reads = || advice(Topic::Reads).filter(|_| group.kind == BottleneckKind::Read);
+    of_large.or_else(|| advice_of(&|role| group.kind.topic(role))).or_else(of_reads)
+}
+
+/// Returns what to do about waits of any program.
+fn general_fix(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> String {
     let general = match group.kind {
         BottleneckKind::Sync => {
             "commit several changes with one sync; put the log on its own device, one with \

@@ -30,6 +30,7 @@ const EFFECTS: &[(&str, &[&str])] = &[
     ("queue/chunk_sectors", &["d2c"]),
     ("queue/dax", &["d2c", "page_read", "page_fault"]),
     ("loop/dio", &["g2d", "d2c"]),
+    ("swap/priority", &["swap"]),
     ("model", &["d2c"]),
     ("transport", &["d2c"]),
     ("lower devices", &["d2c"]),

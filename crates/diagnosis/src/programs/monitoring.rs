@@ -16,6 +16,9 @@ pub(super) const ALL: &[KnownProgram] = &[
             two hours and reads whole blocks",
         Reads: "Prometheus: use recording rules for queries over long ranges; provide more page \
             cache for the blocks they read",
+        Replay: "Prometheus: it replays its write-ahead log before it is ready: fewer series, or \
+            --enable-feature=memory-snapshot-on-shutdown (of an orderly end it then reads a \
+            snapshot instead); else a disk that reads faster",
         Sync: "Prometheus: keep its data directory on a local device, not on a network",
     },
     program! {
@@ -34,6 +37,9 @@ pub(super) const ALL: &[KnownProgram] = &[
             thousands, by fewer clients; on slow disks set wal-fsync-delay (1.x) or \
             storage-wal-fsync-delay (2.x) to 100ms, so that requests share a sync: a crash of the \
             machine then loses the points of that time; put wal-dir on a device of its own",
+        Replay: "InfluxDB: it replays its log before it is ready: a smaller \
+            cache-snapshot-memory-size (2.x: storage-cache-snapshot-memory-size) leaves less of \
+            it; else a disk that reads faster",
         Compaction: "InfluxDB: limit compaction (compact-throughput, max-concurrent-compactions; \
             2.x: storage-compact-throughput-burst, storage-max-concurrent-compactions), and write \
             fewer series",

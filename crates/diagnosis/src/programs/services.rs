@@ -184,6 +184,21 @@ pub(super) const ALL: &[KnownProgram] = &[
             maxConcurrentScans) beside other workloads",
     },
     program! {
+        "package installer": [
+            "uv", "pip", "pip3", "pnpm", "yarn", "npm*", "bun", "conda", "mamba", "micromamba",
+            "poetry"
+        ],
+        paths: [
+            Data "/.cache/uv/", Data "/.cache/pip/", Data "/.npm/_cacache/", Data "/pnpm/store/"
+        ];
+        Reads: "installers of packages link files from their cache only within one file system, \
+            and copy all of them to another one: keep the cache on the file system that they \
+            install to (UV_CACHE_DIR, PIP_CACHE_DIR, pnpm's store-dir, npm's cache, conda's \
+            pkgs_dirs)",
+        Lookups: "keep the cache of packages and the folder that they are installed to on one fast \
+            file system; hoisted or linked layouts (pnpm, uv) make fewer files than copies",
+    },
+    program! {
         "ccache": ["ccache", "sccache"],
         paths: [Data "/.ccache/", Data "/.cache/ccache/", Data "/.cache/sccache/"];
         Reads: "ccache: keep its directory (cache_dir) on a fast disk of the machine itself; each \

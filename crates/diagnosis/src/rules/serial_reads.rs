@@ -17,6 +17,9 @@ pub(super) const READING: [WaitClass; 3] =
 const WAITING: f64 = 0.7;
 /// The least share of a pool's waits for one thread to be the reader. Chosen.
 const FOREMOST: f64 = 0.8;
+/// The most time of a program's threads in waits, as a share of the watch, if hardly two of them
+/// wait at once. Chosen.
+const TURNS: f64 = 1.05;
 /// A shorter read is fast: more concurrency would help, but it is not slow. Chosen.
 const SLOW_NS: f64 = 500_000.0;
 
@@ -142,21 +145,28 @@ pub(super) struct SerialRequests<'a> {
 pub(super) fn serial<'a>(facts: &Facts<'a>, direction: Direction) -> Option<SerialRequests<'a>> {
     let device = facts.busiest(|it| is_one_by_one(it, direction))?;
     let all = facts.waits(|group| {
-        let is_one =
-            group.threads == 1 || group.foremost_ns as f64 >= FOREMOST * group.time_ns as f64;
         let is_of = match direction {
             Direction::Read => READING.contains(&group.class),
             _ => group.class == WaitClass::Device && facts.is_call(group.syscall, WRITE),
         };
-        is_of && group.device.as_ref() == Some(&device.device) && is_one
+        is_of && group.device.as_ref() == Some(&device.device)
     });
+    let is_one = |group: &&WaitGroup| {
+        group.threads == 1 || group.foremost_ns as f64 >= FOREMOST * group.time_ns as f64
+    };
     // With one request in flight, processes of one name follow one another, as a server's do that
     // starts one for each session.
     let mut programs: BTreeMap<&str, Vec<&WaitGroup>> = BTreeMap::new();
     for group in &all.groups {
         programs.entry(&group.process).or_default().push(group);
     }
-    let programs = programs.into_values().map(facts::Waited::from_groups);
+    let programs = programs.into_values().map(|groups| {
+        let all = facts::Waited::from_groups(groups);
+        // Threads of a pool that take turns read as one does.
+        let take_turns = all.time_ns as f64 <= TURNS * facts.duration_ns() as f64;
+        let ones = || all.groups.iter().copied().filter(is_one).collect();
+        if take_turns { all.clone() } else { facts::Waited::from_groups(ones()) }
+    });
     let waited = programs.max_by_key(|program| program.time_ns)?;
     let usual = without_tail(device, direction);
     let longest_ns = waited.time_ns as f64;
@@ -455,6 +465,26 @@ mod tests {
     fn one_busy_thread_of_a_pool_reads_alone() {
         assert_eq!(severity(7919 * 8, 100), Some(Severity::Critical));
         assert_eq!(severity(7919 * 8, 8000), None, "two that read");
+    }
+
+    #[test]
+    fn threads_that_take_turns_read_as_one() {
+        let found = |each_ms: u64| {
+            let mut script = Script::new(10);
+            for index in 0..900_u64 {
+                let read = script.read("sda", 4096).by(7, "query").at((index * 10 * MS) as i64);
+                read.sector(index * 7919 * 8).direct(500, 500, 10 * MS - 2000).add();
+                script.wait((7, "query"), WaitClass::PageRead, each_ms * MS, each_ms * MS, 0);
+                let sda = script.names.intern("sda");
+                let wait = script.batch.waits.last_mut().unwrap();
+                (wait.tid, wait.device) = (100 + index as u32 % 30, Some(sda));
+            }
+            let findings = diagnose(&script.summary()).findings;
+            findings.into_iter().find(|finding| finding.cause == "serial-reads")
+        };
+        let found_in_turns = found(10).unwrap();
+        assert!(found_in_turns.sentence.contains("query (7) reads one block at a time"));
+        assert_eq!(found(20), None, "two at once");
     }
 
     #[test]

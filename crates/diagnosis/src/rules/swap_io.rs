@@ -83,6 +83,21 @@ fn spare_bytes(facts: &Facts<'_>) -> Option<f64> {
     (is_kept && !facts.is_memory_short()).then_some(available)
 }
 
+/// The setting of a device that is swap: the kernel fills areas of a higher priority first.
+const PRIORITY: &str = "swap/priority";
+
+/// Returns the swap that is used only when `device` is full, and the priorities of both.
+fn second_swap<'a>(
+    facts: &Facts<'a>,
+    device: &DeviceSummary,
+) -> Option<(&'a DeviceSummary, f64, f64)> {
+    let own = facts.number(device, PRIORITY)?;
+    let others = facts.devices().iter().filter_map(|row| Some((row, facts.number(row, PRIORITY)?)));
+    let is_idle = |row: &DeviceSummary| facts::origin_of(row, Origin::Swap).1 == 0;
+    let mut later = others.filter(|(row, priority)| *priority < own && is_idle(row));
+    later.next().map(|(row, priority)| (row, own, priority))
+}
+
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
     let mut swapping =
@@ -123,6 +138,22 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let fix = match is_single {
         true => format!("{CLUSTER}; else {fix}"),
         false => fix.to_owned(),
+    };
+    let (sentence, fix) = match second_swap(facts, device) {
+        None => (sentence, fix),
+        Some((other, own, its)) => (
+            format!(
+                "{sentence}; swap on {} is not used, since its priority is lower ({its}; of {}: \
+                 {own})",
+                other.device, device.device
+            ),
+            format!(
+                "if {0} is the faster one, give it the higher priority: `swapoff /dev/{0} && \
+                 swapon -p {1} /dev/{0}` now, while it is empty, and pri= in /etc/fstab; else {fix}",
+                other.device,
+                own + 1.0,
+            ),
+        ),
     };
     // Memory is short for all programs: each of them loses a little.
     let share = waited.time_ns as f64 / facts.duration_ns().max(1) as f64;
@@ -171,8 +202,10 @@ fn weighed(
 
 #[cfg(test)]
 mod tests {
+    use super::PRIORITY;
     use crate::{Finding, Severity, diagnose};
     use iowhy_analysis::script::ScriptSummary;
+    use iowhy_model::environment::Device;
     use iowhy_model::script::{MS, Script};
     use iowhy_model::{Metric, Origin, WaitClass};
     use std::collections::BTreeMap;
@@ -206,6 +239,31 @@ mod tests {
             assert_eq!(found.fix.contains("vm.page-cluster=3"), is_told, "{device} {found:?}");
             assert_eq!(found.sentence.contains("each page is read by itself"), is_told);
         }
+    }
+
+    #[test]
+    fn swap_that_waits_behind_one_of_higher_priority_is_named() {
+        let found = |of_other: &str| {
+            let mut script = Script::new(10);
+            for (name, priority) in [("sda", "100"), ("sdb", of_other)] {
+                let mut device = Device { name: name.to_owned(), ..Device::default() };
+                device.settings_start.extend([(PRIORITY.to_owned(), priority.to_owned())]);
+                script.environment.devices.push(device);
+            }
+            for index in 0..500 {
+                let read = script.read("sda", 4096).by(7, "java").at((index * 20 * MS) as i64);
+                read.origin(Origin::Swap).sector(index * 7919 * 8).direct(500, 500, MS).add();
+            }
+            script.read("sdb", 4096).by(7, "java").direct(500, 500, MS).add();
+            script.wait((7, "java"), WaitClass::Swap, 5000 * MS, 4000 * MS, 0);
+            let findings = diagnose(&script.summary()).findings;
+            findings.into_iter().find(|finding| finding.cause == "swap-io").unwrap()
+        };
+        let second = found("5");
+        let said = "swap on sdb is not used, since its priority is lower (5; of sda: 100)";
+        assert!(second.sentence.contains(said), "{}", second.sentence);
+        assert!(second.fix.contains("`swapoff /dev/sdb && swapon -p 101 /dev/sdb`"));
+        assert!(!found("100").sentence.contains("priority"), "both are used alike");
     }
 
     #[test]

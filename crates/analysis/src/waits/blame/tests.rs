@@ -42,6 +42,27 @@ fn by(waiter: &BlamedWaiter, process: &str) -> (u64, u64) {
     own.fold((0, 0), |sum, culprit| (sum.0 + culprit.queue_ns, sum.1 + culprit.device_ns))
 }
 
+/// A program that reads a new file each time is one culprit, however many files there are.
+#[test]
+fn thousands_of_files_of_one_program_are_one_culprit() {
+    let mut script = Script::new(10);
+    for index in 0..100 {
+        let file = format!("/srv/docs/{index}/{}", ["a", "b", "c", "d"][index as usize % 4]);
+        let read = script.read("sda", 1 << 20).at(index * 50 * MS as i64).by(9, "rsync");
+        read.file(&file).origin(Origin::Read).direct(0, 0, 50 * MS).add();
+    }
+    let read = script.read("sda", 4096).at(0).by(7, "web").file("/srv/page");
+    let read = read.scheduled(0, 0, 5000 * MS, 0).add();
+    script.wait_for((7, "web"), 0, 5000 * MS, &[read]);
+    let blame = blame(&script);
+    let rsync =
+        blame.waiters[0].behind.iter().filter(|row| row.process.as_deref() == Some("rsync"));
+    let rsync: Vec<_> = rsync.collect();
+    assert!(rsync[0].several_files && rsync.len() <= 4, "{rsync:?}");
+    let sum: u64 = rsync.iter().map(|row| row.time_ns).sum();
+    assert_eq!(sum, 5000 * MS);
+}
+
 /// The example of the design: a read queues behind writeback of a log that another process dirtied.
 #[test]
 fn a_read_behind_writeback_is_charged_to_the_dirtier() {
