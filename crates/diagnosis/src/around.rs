@@ -13,6 +13,9 @@ use crate::words;
 use iowhy_analysis::summary::ChainRow;
 use std::collections::BTreeMap;
 
+/// The least share of a name's waits for one process to be all of them. Chosen.
+const NEARLY_ALL: f64 = 0.8;
+
 /// The view that shows it.
 const CHAINS: &str = "iowhy chains";
 
@@ -39,7 +42,8 @@ impl Finding {
             self.sentence.push_str(&format!("; {server} for {who}, which {verb} the database"));
             self.fix = format!("{advice}; else {}", self.fix);
         }
-        if let Some((pid, operation)) = self.operation(facts, pid).filter(|_| dump.is_none()) {
+        let operation = self.operation(facts, pid).or_else(|| self.reading_operation(facts, pid?));
+        if let Some((pid, operation)) = operation.filter(|_| dump.is_none()) {
             let who = words::process(&process, Some(pid), self.subject.container.as_deref());
             // What it does stands before what it waits for: a page has room for the beginning.
             let own = self.sentence.strip_prefix(&who).map(|rest| format!("it{rest}"));
@@ -81,6 +85,33 @@ impl Finding {
     fn waits_for_full_device(&self, facts: &Facts<'_>) -> bool {
         let is_full = facts.device_of(&self.subject).is_some_and(bound::is_saturated);
         is_full && self.claims.waited_ns() as f64 >= MOST * facts.duration_ns() as f64
+    }
+
+    /// Returns what the one process that this is about does, if the functions that its reads come
+    /// from show it most of the time, and nearly all waits of its name for the device are its own.
+    fn reading_operation(&self, facts: &Facts<'_>, pid: u32) -> Option<(u32, &'static Operation)> {
+        let (process, device) = (self.subject.process.as_ref()?, self.subject.device.as_ref()?);
+        let named =
+            facts.waits(|group| group.process == *process && group.device.as_ref() == Some(device));
+        let its = named.groups.iter().filter(|group| group.pid == pid);
+        let its_ns = its.map(|group| group.time_ns).fold(0, u64::saturating_add);
+        if (its_ns as f64) < NEARLY_ALL * named.time_ns as f64 {
+            return None;
+        }
+        let paths = &facts.patterns(device)?.code_paths;
+        let (mut all_ns, mut shown) = (0_u64, BTreeMap::new());
+        for row in paths.iter().filter(|row| row.subject.process.as_ref() == Some(process)) {
+            let time_ns = row.usage.time_ns;
+            all_ns = all_ns.saturating_add(time_ns);
+            let operation = Operation::of(process, &row.subject.user);
+            let reads = operation.filter(|it| it.waits == Some(AwaitedCalls::Reads));
+            if let Some(operation) = reads {
+                let known = shown.entry(operation.does).or_insert((operation, 0_u64));
+                known.1 = known.1.saturating_add(time_ns);
+            }
+        }
+        let (operation, time_ns) = shown.into_values().max_by_key(|(_, time_ns)| *time_ns)?;
+        (time_ns.saturating_mul(2) >= all_ns).then_some((pid, operation))
     }
 
     /// Returns a process of this finding's program for which others wait, and what it is or does,

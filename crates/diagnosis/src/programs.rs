@@ -321,6 +321,15 @@ const OF_DOWNLOADS: &str = "a download that allocates its file first writes zero
 const OF_IMAGES: &str = "container images: the storage driver vfs copies the whole image for each \
                          layer (`podman info --format '{{.Store.GraphDriverName}}'` shows it): \
                          overlay copies nothing";
+/// What makes rsync read less.
+const OF_RSYNC: &str = "rsync reads whole files whose size or time differ; with --checksum (-c) all \
+                        of them, each time: leave it out, or run it rarely";
+
+/// Returns what makes a program that reads in bulk do less.
+pub fn advice_on_scan(process: &str) -> Option<&'static str> {
+    if process == "rsync" { Some(OF_RSYNC) } else { advice_on_bulk(process) }
+}
+
 /// Returns what makes a program that reads or writes in bulk do less.
 pub fn advice_on_bulk(process: &str) -> Option<&'static str> {
     BULK.iter().find(|(name, _)| *name == process).map(|(_, advice)| *advice)

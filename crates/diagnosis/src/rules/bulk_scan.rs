@@ -105,7 +105,10 @@ fn fix(subject: &Subject) -> String {
         Some(own) => format!(
             "find what this process is doing, and run it at another time or elsewhere; {own}"
         ),
-        None => general.to_owned(),
+        None => match subject.process.as_deref().and_then(programs::advice_on_scan) {
+            Some(own) => format!("{own}; else {general}"),
+            None => general.to_owned(),
+        },
     }
 }
 

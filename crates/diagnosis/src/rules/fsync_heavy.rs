@@ -119,6 +119,11 @@ fn role(subject: &Subject) -> Option<FileRole> {
     subject.file.as_deref().and_then(|file| programs::role_of(process, file))
 }
 
+/// Whether a program syncs many files, and none of a store, which it writes over and over.
+fn is_of_many_files(syncs: &ProgramSyncs<'_>) -> bool {
+    syncs.are_of_many_files() && role(&syncs.subject()).is_none()
+}
+
 /// Returns the bytes that the device wrote per sync, of all processes.
 fn on_device(device: &DeviceSummary, syncs: &ProgramSyncs<'_>) -> f64 {
     let flushes = facts::of(device, Direction::Flush).requests.max(device.helper_requests);
@@ -144,11 +149,11 @@ fn sentence(
     }
     let how = match is_large {
         true => "syncs after every write",
-        false if syncs.are_of_many_files() => "syncs small writes to many files one by one",
+        false if is_of_many_files(syncs) => "syncs small writes to many files one by one",
         false => "syncs small writes one by one",
     };
     let of_file = match of_file(&subject) {
-        file if syncs.are_of_many_files() && !is_large => file.replacen(" of ", ", such as ", 1),
+        file if is_of_many_files(syncs) && !is_large => file.replacen(" of ", ", such as ", 1),
         file => file,
     };
     let rate = words::number(syncs.count() as f64 / facts.seconds());
@@ -205,7 +210,7 @@ fn finding(
     let sentence = sentence(facts, syncs, is_large, unwritten);
     let general = match is_large {
         true => LARGE,
-        false if syncs.are_of_many_files() => MANY_FILES,
+        false if is_of_many_files(syncs) => MANY_FILES,
         false if syncs.are_of_growth(facts) => GROWING,
         false => SYNCED,
     };
@@ -320,6 +325,11 @@ mod tests {
         let mut script = etcd(40, 20, 2300, 0, 400);
         assert!(of_etcd(&script).unwrap().sentence.contains("syncs small writes one by one"));
         script.batch.files[0].files = Some(150);
+        let log = of_etcd(&script).unwrap();
+        assert!(log.sentence.contains("syncs small writes one by one"), "{}", log.sentence);
+        let name = script.names.intern("/srv/index/N.tmp");
+        script.batch.files[0].file = Some(name);
+        script.batch.waits.iter_mut().for_each(|wait| wait.file = Some(name));
         let found = of_etcd(&script).unwrap();
         let said = "syncs small writes to many files one by one, such as ";
         assert!(found.sentence.contains(said), "{}", found.sentence);
