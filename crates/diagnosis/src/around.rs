@@ -52,7 +52,7 @@ impl Finding {
             if let Some(advice) = operation.advice().filter(|advice| !self.fix.contains(advice)) {
                 self.fix = format!("{advice}; else {}", self.fix);
             }
-            if operation.is_statement && self.waits_for_full_device(facts) {
+            if operation.is_statement && self.waits_for_full_device(facts, pid) {
                 self.allow(Severity::Warning);
             }
         }
@@ -80,11 +80,13 @@ impl Finding {
         self.evidence.insert(0, Evidence { what, figure, unit, command });
     }
 
-    /// Whether a program waits most of the watch for a device that can do no more: whoever waits for
-    /// its statement waits for that, however short each wait is.
-    fn waits_for_full_device(&self, facts: &Facts<'_>) -> bool {
-        let is_full = facts.device_of(&self.subject).is_some_and(bound::is_saturated);
-        is_full && self.claims.waited_ns() as f64 >= MOST * facts.duration_ns() as f64
+    /// Whether one process waits most of the watch for a device that can do no more: whoever waits
+    /// for its statement waits for that, however short each wait is.
+    fn waits_for_full_device(&self, facts: &Facts<'_>, pid: u32) -> bool {
+        let Some(device) = facts.device_of(&self.subject) else { return false };
+        let its =
+            facts.waits(|group| group.pid == pid && group.device.as_ref() == Some(&device.device));
+        bound::is_saturated(device) && its.time_ns as f64 >= MOST * facts.duration_ns() as f64
     }
 
     /// Returns what the one process that this is about does, if the functions that its reads come

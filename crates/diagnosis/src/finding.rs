@@ -443,18 +443,18 @@ impl Finding {
     /// Takes over the waits of a bottleneck that it explains: who waits, and where.
     pub(super) fn explain(&mut self, bottleneck: &Finding) {
         self.bottlenecks.push(bottleneck.cause);
-        // A device that is used up says nothing of who can ask less of it.
-        if let Some(advice) = bottleneck.advice.filter(|_| self.place.is_capacity()) {
-            if self.waits.is_none() && !self.fix.contains(advice) {
-                self.fix = format!("{advice}; else {}", self.fix);
-            }
-        }
         // Waits of others are reported only if they matter.
         let is_own = bottleneck.subject.process == self.subject.process
             && bottleneck.subject.pid == self.subject.pid;
         let is_worth = bottleneck.severity > Severity::Info || is_own;
         if self.waits.is_some() || !is_worth && self.subject.process.is_some() {
             return;
+        }
+        // A volume at its limit says nothing of how its program can ask for less.
+        let is_alone = self.subject.process.is_none() || is_own;
+        let advice = bottleneck.advice.filter(|_| self.place == Place::Volume && is_alone);
+        if let Some(advice) = advice.filter(|advice| !self.fix.contains(advice)) {
+            self.fix = format!("{advice}; else {}", self.fix);
         }
         self.waits = Some(bottleneck.sentence.clone());
         let (own, its) = (&mut self.subject, &bottleneck.subject);

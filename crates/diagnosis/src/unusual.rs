@@ -49,16 +49,29 @@ const fn number(
     Number { name, is_odd, usual, slows }
 }
 
-/// Settings of a device's queue. Sources: the kernel's Documentation/ABI/stable/sysfs-block,
+/// The setting with which no page is changed while it is written.
+const STABLE: &str = "queue/stable_writes";
+/// Devices that compute checksums or parity of pages, compress them, or send them over a network,
+/// and need stable pages for that; and those that may be above such.
+const CHECKED: &[&str] = &["zram", "rbd", "md", "dm-", "nbd", "drbd", "bcache"];
+
+/// Whether a device may need stable pages.
+fn needs_stable(row: &DeviceSummary) -> bool {
+    let is_remote = row.transport.as_deref().is_some_and(|by| !LOCAL.contains(&by));
+    is_remote || CHECKED.iter().any(|name| row.device.starts_with(name))
+}
+
+/// Transports of drives in the machine.
+const LOCAL: &[&str] = &["pcie", "sata", "usb", "mmc", "virtio"];
+
+/// Settings of a device's queue: none that hardware decides, such as its depth. Sources: the kernel's Documentation/ABI/stable/sysfs-block,
 /// block/deadline-iosched, block/bfq-iosched, block/kyber-iosched and their defaults in the code.
 const OF_DEVICES: &[Number] = &[
     number("queue/nomerges", |it| it > 0.0, "0", REQUESTS),
-    number("queue/nr_requests", |it| it < 32.0, "64 or more", REQUESTS),
-    number("queue/max_sectors_kb", |it| it < 128.0, "1280", REQUESTS),
     number(
-        "queue/stable_writes",
+        STABLE,
         |it| it > 0.0,
-        "0 unless the device computes checksums or parity of the pages (zram, RAID 5, DIF)",
+        "0 where the device computes no checksums or parity of pages",
         PAGES,
     ),
     number(
@@ -67,20 +80,13 @@ const OF_DEVICES: &[Number] = &[
         "2000, or 75000 on disks that rotate",
         WRITES,
     ),
-    number("device/queue_depth", |it| it < 2.0, "31 or more", REQUESTS),
     number("bdi/max_ratio", |it| it < 100.0, "100", WRITES),
     number("bdi/strict_limit", |it| it > 0.0, "0", WRITES),
+    number("queue/iosched/writes_starved", |it| is_far(it, 2.0), "2", REQUESTS),
     number("queue/iosched/read_expire", |it| is_far(it, 500.0), "500", REQUESTS),
     number("queue/iosched/write_expire", |it| is_far(it, 5000.0), "5000", REQUESTS),
-    number("queue/iosched/writes_starved", |it| is_far(it, 2.0), "2", REQUESTS),
     number("queue/iosched/fifo_batch", |it| is_far(it, 16.0), "16", REQUESTS),
     number("queue/iosched/front_merges", |it| it < 1.0, "1", REQUESTS),
-    number(
-        "queue/iosched/async_depth",
-        |it| it > 0.0 && it < 8.0,
-        "three quarters of nr_requests",
-        WRITES,
-    ),
     number("queue/iosched/strict_guarantees", |it| it > 0.0, "0", REQUESTS),
     number("queue/iosched/slice_idle", |it| it > 8.0, "8", REQUESTS),
     number("queue/iosched/timeout_sync", |it| is_far(it, 125.0), "125", REQUESTS),
@@ -89,17 +95,17 @@ const OF_DEVICES: &[Number] = &[
     number("queue/iosched/write_lat_nsec", |it| is_far(it, 1e7), "10000000", REQUESTS),
 ];
 
-/// Settings of the machine. Source: the kernel's Documentation/admin-guide/sysctl/vm.
+/// Settings of the machine: what profiles of tuned and distributions with swap on zram set is usual,
+/// too. Source: the kernel's Documentation/admin-guide/sysctl/vm.
 const OF_MACHINE: &[Number] = &[
     number("vm/dirty_bytes", |it| it > 0.0 && it < 64e6, "0, with dirty_ratio 20", WRITES),
-    number("vm/dirty_ratio", |it| it > 0.0 && it < 5.0 || it > 50.0, "20", WRITES),
-    number("vm/dirty_expire_centisecs", |it| is_far(it, 3000.0), "3000", WRITES),
-    number("vm/dirty_writeback_centisecs", |it| is_far(it, 500.0), "500", WRITES),
+    number("vm/dirty_ratio", |it| it > 0.0 && it < 5.0, "20", WRITES),
+    number("vm/dirty_expire_centisecs", |it| it < 300.0 || it > 12_000.0, "3000", WRITES),
+    number("vm/dirty_writeback_centisecs", |it| it < 50.0 || it > 3000.0, "500", WRITES),
     number("vm/laptop_mode", |it| it > 0.0, "0", WRITES),
     number("vm/vfs_cache_pressure", |it| is_far(it, 100.0), "100", MEMORY),
-    number("vm/swappiness", |it| it > 100.0, "60", SWAPPING),
     number("vm/page-cluster", |it| it > 5.0, "3", SWAPPING),
-    number("vm/watermark_scale_factor", |it| it > 100.0, "10", MEMORY),
+    number("vm/watermark_scale_factor", |it| it > 1000.0, "10", MEMORY),
     number("vm/zone_reclaim_mode", |it| it > 0.0, "0", MEMORY),
 ];
 
@@ -113,8 +119,8 @@ struct MountOption {
     slows: Slows,
 }
 
-/// Options that are not usual. Sources: the kernel's Documentation/filesystems and
-/// Documentation/admin-guide/{ext4,xfs,nfs}, and btrfs(5).
+/// Options that are not usual. Sources: the kernel's Documentation/admin-guide/ext4 and xfs, and
+/// btrfs(5).
 const OPTIONS: &[MountOption] = &[
     option("", "dirsync", COMMITS),
     option("ext", "data=journal", WRITES),
@@ -126,7 +132,6 @@ const OPTIONS: &[MountOption] = &[
     ranged("ext4", "inode_readahead_blks=", |it| it < 32.0, READS),
     option("ext4", "nombcache", REQUESTS),
     option("xfs", "wsync", COMMITS),
-    option("xfs", "logbsize=4k", COMMITS),
     option("xfs", "logbsize=16k", COMMITS),
     ranged("xfs", "logbufs=", |it| it < 8.0, COMMITS),
     option("xfs", "allocsize=4k", WRITES),
@@ -139,9 +144,6 @@ const OPTIONS: &[MountOption] = &[
     option("btrfs", "autodefrag", REQUESTS),
     option("f2fs", "fsync_mode=strict", COMMITS),
     option("f2fs", "background_gc=sync", REQUESTS),
-    option("f2fs", "mode=lfs", REQUESTS),
-    option("vfat", "flush", COMMITS),
-    option("", "strictatime", WRITES),
 ];
 
 const fn option(of: &'static str, name: &'static str, slows: Slows) -> MountOption {
@@ -157,7 +159,7 @@ const fn ranged(
     MountOption { of, name, is_odd, slows }
 }
 
-/// Whether a number is far from the usual one: a quarter, or four times as much.
+/// Whether a number is less than a quarter of the usual one, or more than four times as much.
 fn is_far(it: f64, usual: f64) -> bool {
     it < usual / 4.0 || it > usual * 4.0
 }
@@ -177,7 +179,7 @@ impl Finding {
         for unusual in found {
             self.sentence.push_str("; not usual: ");
             self.sentence.push_str(&unusual.is);
-            self.fix.push_str("; try it ");
+            self.fix.push_str("; try ");
             self.fix.push_str(&unusual.instead);
         }
         self
@@ -208,7 +210,8 @@ fn of_devices<'a>(
         own.is_some_and(|own| row.device == own || facts.stands_on(own, &row.device))
     };
     facts.devices().iter().filter(is_concerned).flat_map(move |row| {
-        OF_DEVICES.iter().filter_map(move |setting| {
+        let settings = OF_DEVICES.iter().filter(|it| it.name != STABLE || !needs_stable(row));
+        settings.filter_map(move |setting| {
             let value = facts.latest_number(row, setting.name)?;
             setting.unusual(value, &format!("/sys/block/{}/{}", row.device, setting.name))
         })
@@ -228,7 +231,7 @@ impl Number {
         ((self.is_odd)(value) && value.abs() < 1e15).then(|| Unusual {
             word: self.name.rsplit('/').next().unwrap_or(self.name),
             is: format!("{full} is {value}"),
-            instead: format!("with {full} = {}, as usual", self.usual),
+            instead: format!("{full} at its usual value ({})", self.usual),
             slows: self.slows,
         })
     }
@@ -244,7 +247,7 @@ fn of_mounts<'a>(facts: &'a Facts<'_>, finding: &'a Finding) -> impl Iterator<It
         Some(Unusual {
             word: option.name,
             is: format!("{} is mounted with `{given}`", mount.path),
-            instead: format!("without `{given}`, if nothing needs it"),
+            instead: format!("to mount it without `{given}`, if nothing needs that"),
             slows: option.slows,
         })
     })
@@ -259,8 +262,9 @@ impl MountOption {
                 .split_once('=')
                 .is_some_and(|(own, value)| own == name && value.parse().is_ok_and(self.is_odd)),
         };
-        // The kernel allocates at once where all data goes through the journal.
-        let is_implied = self.name == "nodelalloc" && mount.has_option("data=journal");
+        // The kernel chooses these where all data goes through the journal.
+        let is_implied =
+            ["nodelalloc", "dioread_lock"].contains(&self.name) && mount.has_option("data=journal");
         let is_of_kind = mount.kind.starts_with(self.of) && !is_implied;
         is_of_kind.then(|| mount.options.split(',').find(is_it)).flatten()
     }
@@ -306,7 +310,7 @@ mod tests {
         let finding = found(WaitClass::Fsync, batch, "0", "rw,relatime");
         let is = "; not usual: /sys/block/sdb/queue/iosched/fifo_batch is 1";
         assert!(finding.sentence.contains(is), "{}", finding.sentence);
-        let fix = "; try it with /sys/block/sdb/queue/iosched/fifo_batch = 16, as usual";
+        let fix = "; try /sys/block/sdb/queue/iosched/fifo_batch at its usual value (16)";
         assert!(finding.fix.contains(fix), "{}", finding.fix);
 
         let mounted = found(WaitClass::Fsync, ("", ""), "0", "rw,commit=1,min_batch_time=90000");
@@ -322,8 +326,8 @@ mod tests {
         let usual =
             found(WaitClass::Fsync, ("queue/iosched/fifo_batch", "16"), "0", "rw,commit=30");
         assert!(!usual.sentence.contains("not usual"), "{}", usual.sentence);
-        let of_reads = ("queue/stable_writes", "1");
-        let writes = found(WaitClass::Fsync, of_reads, "0", "rw");
+        let of_pages = ("queue/stable_writes", "1");
+        let writes = found(WaitClass::Fsync, of_pages, "0", "rw");
         assert!(!writes.sentence.contains("not usual"), "{}", writes.sentence);
         let strange = found(WaitClass::Fsync, ("queue/nomerges", "1e300"), "0", "rw");
         assert!(!strange.sentence.contains("not usual"), "{}", strange.sentence);

@@ -58,7 +58,7 @@ const SETTINGS: &[&str] = &[
     "removable",
 ];
 
-/// The most settings of a scheduler: bfq, which has most, has twelve.
+/// The most settings of a scheduler: bfq, which has most, has ten.
 const MOST_OF_SCHEDULER: usize = 32;
 
 /// A device number as in the BPF programs: major << 20 | minor.
@@ -76,32 +76,33 @@ pub fn read_all() -> Vec<Device> {
 /// Returns all devices without counters: a watch reads them at its beginning (see [`read_start`]).
 pub fn list() -> Vec<Device> {
     let mut devices: Vec<Device> =
-        directories(Path::new("/sys/block")).iter().flat_map(|disk| read_disk(disk)).collect();
+        entries(Path::new("/sys/block")).iter().flat_map(|disk| read_disk(disk)).collect();
     devices.compact_sort_by_key(|device| (device.major, device.minor));
     let swaps = read_text("/proc/swaps").unwrap_or_default();
-    for (name, priority) in swaps.lines().filter_map(swap_priority) {
+    for (name, settings) in swaps.lines().filter_map(swap_settings) {
         let device = devices.iter_mut().find(|device| device.name == name);
-        if let Some(device) = device {
-            device.settings_start.extend([("swap/priority".to_owned(), priority.to_owned())]);
-        }
+        device.into_iter().for_each(|device| device.settings_start.extend(settings.clone()));
     }
     devices
 }
 
-/// The device and its priority from a line of /proc/swaps: file, type, size, used, priority.
-fn swap_priority(line: &str) -> Option<(&str, &str)> {
+/// The device of a line of /proc/swaps (file, type, size, used, priority), its use and priority.
+fn swap_settings(line: &str) -> Option<(&str, [(String, String); 2])> {
     let mut words = line.split_whitespace();
-    Some((words.next()?.strip_prefix("/dev/")?, words.nth(3)?))
+    let name = words.next()?.strip_prefix("/dev/")?;
+    let (used, priority) = (words.nth(2)?, words.next()?);
+    let settings = [("swap/used_kb", used), ("swap/priority", priority)];
+    Some((name, settings.map(|(name, value)| (name.to_owned(), value.to_owned()))))
 }
 
-fn directories(path: &Path) -> Vec<PathBuf> {
+fn entries(path: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(path) else { return Vec::new() };
     entries.filter_map(|entry| Some(entry.ok()?.path())).collect()
 }
 
 fn read_disk(path: &Path) -> Vec<Device> {
     let Some(disk) = read_device(path, None) else { return Vec::new() };
-    let partitions: Vec<Device> = directories(path)
+    let partitions: Vec<Device> = entries(path)
         .iter()
         .filter(|inner| inner.join("partition").exists())
         .filter_map(|inner| read_device(inner, Some(&disk.name)))
@@ -112,7 +113,7 @@ fn read_disk(path: &Path) -> Vec<Device> {
 fn read_device(path: &Path, disk: Option<&str>) -> Option<Device> {
     let (major, minor) = numbers_of(path)?;
     let backing_file = read_text(path.join("loop/backing_file"));
-    let slaves = directories(&path.join("slaves"));
+    let slaves = entries(&path.join("slaves"));
     let below = slaves.iter().filter_map(|slave| name(slave));
     let below = below.chain(backing_file.as_deref().and_then(device_under)).collect();
     Some(Device {
@@ -135,12 +136,13 @@ fn read_device(path: &Path, disk: Option<&str>) -> Option<Device> {
 /// nr_requests applies to each of them.
 fn settings(path: &Path) -> BTreeMap<String, String> {
     let mut settings = read_settings(path, TUNED.iter().chain(SETTINGS));
-    let of_scheduler = directories(&path.join("queue/iosched"));
+    let mut of_scheduler = entries(&path.join("queue/iosched"));
+    of_scheduler.sort();
     let of_scheduler = of_scheduler.iter().take(MOST_OF_SCHEDULER).filter_map(|file| {
         Some((format!("queue/iosched/{}", name(file)?), read_text(file)?.trim().to_owned()))
     });
     settings.extend(of_scheduler);
-    let queues = directories(&path.join("mq")).len();
+    let queues = entries(&path.join("mq")).len();
     if queues > 0 {
         settings.insert("mq/queues".to_owned(), queues.to_string());
     }
@@ -179,20 +181,20 @@ pub struct CountedDisk {
 /// Every disk with its current requests in flight. Disks without the kernel's counter (bio-based,
 /// or `iostats` off) are left out.
 pub fn in_flight_now() -> Vec<CountedDisk> {
-    let disks = directories(Path::new("/sys/block"));
+    let disks = entries(Path::new("/sys/block"));
     disks.iter().filter_map(|disk| counted(disk)).collect()
 }
 
 /// Returns those of these disks that have requests in flight.
 pub fn busy_now() -> Vec<CountedDisk> {
-    let disks = directories(Path::new("/sys/block")).into_iter();
+    let disks = entries(Path::new("/sys/block")).into_iter();
     // One file of most disks, which are idle.
     let is_busy = |disk: &PathBuf| in_flight(disk).is_some_and(|counts| counts.0 + counts.1 > 0);
     disks.filter(is_busy).filter_map(|disk| counted(&disk)).collect()
 }
 
 fn counted(disk: &Path) -> Option<CountedDisk> {
-    let queues = directories(&disk.join("mq")).len();
+    let queues = entries(&disk.join("mq")).len();
     let (major, minor) = numbers_of(disk)?;
     let (reads, writes) = in_flight(disk)?;
     let counts = queues > 0 && read_number(disk.join("queue/iostats")) == Some(1);

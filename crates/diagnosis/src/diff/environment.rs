@@ -62,7 +62,7 @@ const EFFECTS: &[(&str, &[&str])] = &[
 ];
 
 /// Settings without an effect on speed, or that repeat another one.
-const SILENT: &[&str] = &["removable", "queue/iostats", "queue/zoned"];
+const SILENT: &[&str] = &["removable", "queue/iostats", "queue/zoned", "swap/used_kb"];
 
 /// One difference.
 #[derive(Clone, Debug, PartialEq, Serialize)]

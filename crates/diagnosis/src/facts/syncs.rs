@@ -16,8 +16,7 @@ use std::collections::BTreeMap;
 /// makes sure of its own files has some.
 const MANY_FILES: u64 = 50;
 
-/// The least number of files of which each is synced a few times. Chosen: a database that flushes its
-/// tables has fewer.
+/// The least number of files for many. Chosen: more than a program's log and its state.
 const SYNCED_FILES: u64 = 20;
 /// The most syncs of each of them: of the file, of its folder, and of a second name. Chosen.
 const SYNCS_OF_EACH: u64 = 4;
@@ -58,14 +57,18 @@ impl SyncedWrites {
     /// any.
     fn of<'a>(rows: impl Iterator<Item = &'a ActivityRow>, by_writes: bool) -> Option<Self> {
         let mut sums = SyncedWrites { syncs: 0, writes: 0, bytes: 0, files: 0 };
+        // Several processes may sync the same files.
+        let mut files: BTreeMap<Option<&str>, u64> = BTreeMap::new();
         for row in rows {
             let counts = &row.counts;
             let syncs = if by_writes { counts.writes } else { counts.fsyncs };
             sums.syncs = sums.syncs.saturating_add(syncs);
             sums.writes = sums.writes.saturating_add(counts.writes);
             sums.bytes = sums.bytes.saturating_add(counts.write_bytes);
-            sums.files = sums.files.saturating_add(row.files.unwrap_or(1));
+            let count = files.entry(row.file.as_deref()).or_default();
+            *count = row.files.unwrap_or(1).max(*count);
         }
+        sums.files = files.into_values().fold(0, u64::saturating_add);
         (sums.syncs > 0).then_some(sums)
     }
 }

@@ -144,18 +144,19 @@ impl Facts<'_> {
         let is_merge = self.is_sync(group) && group.file.as_deref().is_some_and(is_aside);
         let is_own_work =
             role == Some(FileRole::Snapshot) || is_merge && !self.is_waited_for_within(group.pid);
-        let is_named = programs::is_maintenance(&group.process)
-            || is_own_work
-            || self.serves_file_system(group);
+        let is_named =
+            programs::is_maintenance(&group.process) || is_own_work || self.serves_device(group);
         let is = is_named || self.is_seen_in_background(group.pid, group.device.as_deref());
         is && !self.is_waited_for(group.pid)
     }
 
-    /// Whether a process serves a file system (FUSE): what it waits for is in its clients' waits.
-    fn serves_file_system(&self, group: &WaitGroup) -> bool {
+    /// Whether a process serves a file system (FUSE) that holds the file of a loop device: what it
+    /// waits for is in the requests of that device.
+    fn serves_device(&self, group: &WaitGroup) -> bool {
         let own = words::process(&group.process, Some(group.pid), None);
-        let mounts = &self.summary().environment.mounts;
-        mounts.iter().any(|mount| mount.server.as_ref() == Some(&own))
+        let environment = &self.summary().environment;
+        let files = environment.devices.iter().filter_map(|device| device.backing_file.as_deref());
+        files.filter_map(|file| self.mount_of_file(file)).any(|it| it.server.as_ref() == Some(&own))
     }
 
     /// Whether threads of a process wait for another one of it that waits for storage, as where

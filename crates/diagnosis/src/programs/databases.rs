@@ -131,7 +131,7 @@ pub(super) const ALL: &[KnownProgram] = &[
         own: [Snapshot "/temp-", Snapshot "*.rdb", WriteAheadLog "*.aof"];
         Sync: "Redis: put the append-only file on a low-latency device; appendfsync everysec syncs \
             once per second, and a crash then loses up to about a second of writes",
-        Replay: "Redis: it loads its data before it is ready: aof-use-rdb-preamble yes (the \
+        Replay: "Redis: after a start it loads its data before it is ready: aof-use-rdb-preamble yes (the \
             default) and a rewrite (BGREWRITEAOF) make the file smaller; else a disk that reads \
             faster, or a replica that takes over meanwhile",
         Snapshot: "Redis: take snapshots on a replica, at quiet times (save), or on a different \

@@ -25,9 +25,10 @@ pub(super) const ALL: &[KnownProgram] = &[
             (SysSock.RateLimit.Burst: messages beyond are dropped)",
         Sync: "rsyslog: a queue on disk (*.qi) writes its state every queue.checkpointInterval \
             messages, and syncs it with queue.syncQueueFiles=\"on\": raise the one, switch the \
-            other off, or use a queue in memory that goes to the disk only if it is full \
-            (queue.type=\"LinkedList\" with queue.filename); of log files set sync=\"off\" in the \
-            omfile action; a crash of the machine then loses the last messages",
+            other off, or keep the queue in memory until it is full (queue.type=\"LinkedList\" \
+            with queue.filename): each of these loses queued messages in a crash, the last one in \
+            a crash of rsyslogd, too; of log files set sync=\"off\" in the omfile action: a crash \
+            of the machine then loses the last messages",
     },
     program! {
         "syslog-ng": ["syslog-ng"],

@@ -16,9 +16,10 @@ pub(super) const ALL: &[KnownProgram] = &[
             two hours and reads whole blocks",
         Reads: "Prometheus: use recording rules for queries over long ranges; provide more page \
             cache for the blocks they read",
-        Replay: "Prometheus: it replays its write-ahead log before it is ready: fewer series, or \
-            --enable-feature=memory-snapshot-on-shutdown (of an orderly end it then reads a \
-            snapshot instead); else a disk that reads faster",
+        Replay: "Prometheus: if it has just started, it replays its write-ahead log before it is \
+            ready: fewer series, --enable-feature=memory-snapshot-on-shutdown (after a clean \
+            shutdown it reads a snapshot instead), or a disk that reads faster; else a checkpoint \
+            or remote_write reads it",
         Sync: "Prometheus: keep its data directory on a local device, not on a network",
     },
     program! {
@@ -37,7 +38,7 @@ pub(super) const ALL: &[KnownProgram] = &[
             thousands, by fewer clients; on slow disks set wal-fsync-delay (1.x) or \
             storage-wal-fsync-delay (2.x) to 100ms, so that requests share a sync: a crash of the \
             machine then loses the points of that time; put wal-dir on a device of its own",
-        Replay: "InfluxDB: it replays its log before it is ready: a smaller \
+        Replay: "InfluxDB: after a start it replays its log before it is ready: a smaller \
             cache-snapshot-memory-size (2.x: storage-cache-snapshot-memory-size) leaves less of \
             it; else a disk that reads faster",
         Compaction: "InfluxDB: limit compaction (compact-throughput, max-concurrent-compactions; \

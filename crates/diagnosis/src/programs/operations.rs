@@ -135,8 +135,6 @@ const ALL: &[Operation] = &[
             "RI_FKey_restrict_del",
             "RI_FKey_setnull_del",
             "RI_FKey_setdefault_del",
-            // They call what scans as their last function, and are not on the stack then.
-            "SPI_execute_snapshot",
         ],
         beneath: &["heap_getnextslot"],
         waits: Some(AwaitedCalls::Reads),
@@ -145,6 +143,20 @@ const ALL: &[Operation] = &[
         advice: Advice::Own(
             "PostgreSQL: give the referring columns an index (a foreign key does not make one): \
              without it each deleted row scans the whole referring table",
+        ),
+    },
+    // The functions above end with a call of what scans, so that they are mostly not on the stack.
+    Operation {
+        program: POSTGRESQL,
+        functions: &["SPI_execute_snapshot"],
+        beneath: &["heap_getnextslot"],
+        waits: Some(AwaitedCalls::Reads),
+        does: "checks foreign keys, and scans a table for each row",
+        is_statement: true,
+        advice: Advice::Own(
+            "PostgreSQL: where rows are deleted or their keys change, give the referring columns \
+             an index (a foreign key does not make one): without it each row scans the whole \
+             referring table; where rows are added, ANALYZE the table that they refer to",
         ),
     },
     Operation {
@@ -324,7 +336,7 @@ mod tests {
         let scan = ["mdread", "heap_getnextslot", "ExecScan", "PortalRun", "PostgresMain"];
         assert_eq!(does("postgres", &scan), Some("scans a table for a client"));
         let check = [&scan[..3], &["SPI_execute_snapshot", "AfterTriggerEndQuery"], &scan[3..]];
-        let checks = "deletes rows, and scans a table";
+        let checks = "checks foreign keys, and scans a table";
         assert!(does("postgres", &check.concat()).unwrap().starts_with(checks));
     }
 

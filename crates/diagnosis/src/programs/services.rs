@@ -184,19 +184,24 @@ pub(super) const ALL: &[KnownProgram] = &[
             maxConcurrentScans) beside other workloads",
     },
     program! {
-        "package installer": [
-            "uv", "pip", "pip3", "pnpm", "yarn", "npm*", "bun", "conda", "mamba", "micromamba",
-            "poetry"
-        ],
-        paths: [
-            Data "/.cache/uv/", Data "/.cache/pip/", Data "/.npm/_cacache/", Data "/pnpm/store/"
-        ];
-        Reads: "installers of packages link files from their cache only within one file system, \
-            and copy all of them to another one: keep the cache on the file system that they \
-            install to (UV_CACHE_DIR, PIP_CACHE_DIR, pnpm's store-dir, npm's cache, conda's \
-            pkgs_dirs)",
-        Lookups: "keep the cache of packages and the folder that they are installed to on one fast \
-            file system; hoisted or linked layouts (pnpm, uv) make fewer files than copies",
+        "linking installer": ["uv", "pnpm", "bun", "conda", "mamba", "micromamba"],
+        paths: [Data "/.cache/uv/", Data "/pnpm/store/"];
+        Reads: "uv, pnpm, bun and conda link files from their cache within one file system, and \
+            copy all of them to another one: keep the cache on the file system that they install \
+            to (UV_CACHE_DIR, pnpm's store-dir, BUN_INSTALL_CACHE_DIR, conda's pkgs_dirs)",
+        Lookups: "uv, pnpm, bun and conda link files from their cache within one file system: keep \
+            the cache on that which they install to (UV_CACHE_DIR, pnpm's store-dir, \
+            BUN_INSTALL_CACHE_DIR, conda's pkgs_dirs), a fast one",
+    },
+    program! {
+        "unpacking installer": ["pip", "pip3", "poetry", "npm*", "yarn"],
+        paths: [Data "/.cache/pip/", Data "/.npm/_cacache/"];
+        Reads: "pip, npm and their like unpack each package anew: install once and keep the result \
+            (a layer of an image, a cached virtual environment or node_modules), or use an \
+            installer that links from its cache (uv, pnpm)",
+        Lookups: "pip, npm and their like unpack each package anew: install once and keep the \
+            result (a layer of an image, a cached virtual environment or node_modules), or use an \
+            installer that links from its cache (uv, pnpm)",
     },
     program! {
         "ccache": ["ccache", "sccache"],

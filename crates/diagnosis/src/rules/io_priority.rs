@@ -11,7 +11,8 @@ use facts::Waited;
 const PUT_OFF: f64 = 0.5;
 const SERVED: f64 = 0.2;
 
-/// The least ratio of the times in the queue of writes and reads, if reads go first. Chosen.
+/// The least ratio of the times in the queue of those who are put off and of reads, if reads go
+/// first. Chosen.
 const BEHIND: f64 = 10.0;
 
 /// How many times less weight makes a difference. Chosen: twice the time of the device.
@@ -148,53 +149,58 @@ impl Reason {
             }
             _ => Reason::of_weights(facts, found)
                 .or_else(|| Reason::of_direction(facts, found))
-                .unwrap_or_else(|| Reason {
-                put_off: "",
-                served: "",
-                rest: ", as with the idle I/O class or a small weight".to_owned(),
-                fix: format!(
-                    "see its class with `ionice -p {pid}`: idle is served only while nobody else \
-                     uses the device; give it best-effort (`ionice -c 2 -n 4 -p {pid}`; systemd: \
-                     IOSchedulingClass=), or put the others into the idle class; else raise \
-                     io.weight or io.bfq.weight of its cgroup"
-                ),
-                confidence: Confidence::Likely,
-            }),
+                .unwrap_or_else(|| Reason::unknown(&pid)),
         }
     }
 
-    /// mq-deadline serves reads before writes, a number of times or until a write is old.
+    fn unknown(pid: &str) -> Reason {
+        Reason {
+            put_off: "",
+            served: "",
+            rest: ", as with the idle I/O class or a small weight".to_owned(),
+            fix: format!(
+                "see its class with `ionice -p {pid}`: idle is served only while nobody else uses \
+                 the device; give it best-effort (`ionice -c 2 -n 4 -p {pid}`; systemd: \
+                 IOSchedulingClass=), or put the others into the idle class; else raise io.weight \
+                 or io.bfq.weight of its cgroup"
+            ),
+            confidence: Confidence::Likely,
+        }
+    }
+
+    /// mq-deadline serves a number of batches of reads before one of writes.
     fn of_direction(facts: &Facts<'_>, found: &Unequal<'_>) -> Option<Reason> {
-        let queued = |direction| {
-            let stage = facts::stage(found.device, direction, Interval::Q2d)?;
-            Some(stage.sum_ns as f64 / stage.requests.max(1) as f64)
-        };
-        let is_of_reads = |group: &WaitGroup| facts.is_call(group.syscall, facts::calls::READ);
-        let is_behind_reads = queued(Direction::Write)? >= BEHIND * queued(Direction::Read)?
-            && !found.put_off.groups.iter().any(|group| is_of_reads(group));
-        let name = &found.device.device;
-        let folder = format!("/sys/block/{name}/queue/iosched");
+        let reads = facts::stage(found.device, Direction::Read, Interval::Q2d)?;
+        let reads_ns = reads.sum_ns as f64 / reads.requests.max(1) as f64;
+        let own = &found.put_off;
+        let of_writes = own.groups.iter().filter(|group| is_of_writes(facts, group));
+        let of_writes_ns = of_writes.map(|group| group.time_ns).fold(0, u64::saturating_add);
+        let are_writes = of_writes_ns.saturating_mul(2) >= own.time_ns;
+        // Requests that outlast the watch are in no stage, and the waits for them are there.
+        let queued: f64 = own.groups.iter().map(|group| queued_ns(group)).sum();
+        let is_behind_reads = queued / own.waits.max(1) as f64 >= BEHIND * reads_ns;
+        let folder = format!("/sys/block/{}/queue/iosched", found.device.device);
         let set = |setting: &str| {
             let value = facts.latest_number(found.device, &format!("queue/iosched/{setting}"))?;
-            Some(format!("{setting} is {value}"))
+            (value.abs() < 1e15).then(|| format!("{setting} is {value}"))
         };
         let settings: Vec<String> =
-            ["writes_starved", "write_expire"].iter().filter_map(|it| set(it)).collect();
+            ["writes_starved", "fifo_batch"].iter().filter_map(|it| set(it)).collect();
         let settings = match settings.as_slice() {
             [] => String::new(),
             settings => format!(" ({})", settings.join(", ")),
         };
-        (is_behind_reads && found.scheduler == "mq-deadline").then(|| Reason {
+        (are_writes && is_behind_reads && found.scheduler == "mq-deadline").then(|| Reason {
             put_off: "",
             served: "",
             rest: format!(
-                ", since it serves reads first: writes wait until reads had writes_starved turns, \
-                 or until they are write_expire milliseconds old{settings}"
+                ", since it serves reads first: writes come after writes_starved batches of \
+                 reads, each of up to fifo_batch requests{settings}"
             ),
             fix: format!(
-                "let writes have their turn: `echo 2 > {folder}/writes_starved` and `echo 5000 > \
-                 {folder}/write_expire` are the defaults, less is sooner; or the scheduler none \
-                 or bfq; else fewer reads in flight"
+                "let writes come sooner: `echo 2 > {folder}/writes_starved` (the default; 1 is \
+                 sooner), `echo 16 > {folder}/fifo_batch` (the default); or another scheduler; \
+                 else fewer reads in flight"
             ),
             confidence: Confidence::Certain,
         })
@@ -217,6 +223,14 @@ impl Reason {
             confidence: Confidence::Certain,
         })
     }
+}
+
+/// Whether a wait is for writes: of a call that writes or syncs, or for pages and commits.
+fn is_of_writes(facts: &Facts<'_>, group: &WaitGroup) -> bool {
+    let classes = [WaitClass::Fsync, WaitClass::JournalCommit, WaitClass::JournalSpace];
+    classes.contains(&group.class)
+        || facts.is_sync(group)
+        || facts.is_call(group.syscall, facts::calls::WRITE)
 }
 
 fn is_realtime(class: &str) -> bool {
@@ -374,11 +388,16 @@ mod tests {
             write.sector(index * 8).direct(180 * MS, 180 * MS, 9 * MS).add();
         }
         let found = among(&script).unwrap();
-        let said = "since it serves reads first: writes wait until reads had writes_starved turns";
+        let said = "since it serves reads first: writes come after writes_starved batches of reads";
         assert!(found.sentence.contains(said), "{}", found.sentence);
         assert!(found.sentence.contains("(writes_starved is 900)"), "{}", found.sentence);
         assert!(found.fix.contains("/sys/block/sda/queue/iosched/writes_starved"), "{}", found.fix);
         assert_eq!(found.confidence, Confidence::Certain);
+        // Somebody else's writes are no reason why reads wait.
+        for wait in script.batch.waits.iter_mut().filter(|wait| wait.pid == 7) {
+            (wait.class, wait.syscall) = (WaitClass::PageFault, None);
+        }
+        assert!(!among(&script).unwrap().sentence.contains("serves reads first"));
     }
 
     #[test]

@@ -17,8 +17,8 @@ pub(super) const READING: [WaitClass; 3] =
 const WAITING: f64 = 0.7;
 /// The least share of a pool's waits for one thread to be the reader. Chosen.
 const FOREMOST: f64 = 0.8;
-/// The most time of a program's threads in waits, as a share of the watch, if hardly two of them
-/// wait at once. Chosen.
+/// The most time that a program's threads wait in all, as a share of the watch, and the most
+/// requests in flight while the device is busy, for threads that wait one after another. Chosen.
 const TURNS: f64 = 1.05;
 /// A shorter read is fast: more concurrency would help, but it is not slow. Chosen.
 const SLOW_NS: f64 = 500_000.0;
@@ -160,10 +160,11 @@ pub(super) fn serial<'a>(facts: &Facts<'a>, direction: Direction) -> Option<Seri
     for group in &all.groups {
         programs.entry(&group.process).or_default().push(group);
     }
+    let depth = super::super::bottleneck::bound::depth(device);
     let programs = programs.into_values().map(|groups| {
         let all = facts::Waited::from_groups(groups);
         // Threads of a pool that take turns read as one does.
-        let take_turns = all.time_ns as f64 <= TURNS * facts.duration_ns() as f64;
+        let take_turns = depth <= TURNS && all.time_ns as f64 <= TURNS * facts.duration_ns() as f64;
         let ones = || all.groups.iter().copied().filter(is_one).collect();
         if take_turns { all.clone() } else { facts::Waited::from_groups(ones()) }
     });

@@ -83,19 +83,83 @@ fn spare_bytes(facts: &Facts<'_>) -> Option<f64> {
     (is_kept && !facts.is_memory_short()).then_some(available)
 }
 
-/// The setting of a device that is swap: the kernel fills areas of a higher priority first.
+/// Settings of a device, or of a partition, that is swap: the kernel fills areas of a higher
+/// priority first.
 const PRIORITY: &str = "swap/priority";
+const USED: &str = "swap/used_kb";
+/// The highest priority.
+const HIGHEST: i32 = 32_767;
 
-/// Returns the swap that is used only when `device` is full, and the priorities of both.
-fn second_swap<'a>(
-    facts: &Facts<'a>,
-    device: &DeviceSummary,
-) -> Option<(&'a DeviceSummary, f64, f64)> {
-    let own = facts.number(device, PRIORITY)?;
-    let others = facts.devices().iter().filter_map(|row| Some((row, facts.number(row, PRIORITY)?)));
-    let is_idle = |row: &DeviceSummary| facts::origin_of(row, Origin::Swap).1 == 0;
-    let mut later = others.filter(|(row, priority)| *priority < own && is_idle(row));
-    later.next().map(|(row, priority)| (row, own, priority))
+/// Swap that is used only when another one is full.
+struct SecondSwap<'a> {
+    /// Its device or partition.
+    name: &'a str,
+    priority: i32,
+    /// The device or partition that is used, and its priority.
+    first: (&'a str, i32),
+    is_empty: bool,
+}
+
+impl<'a> SecondSwap<'a> {
+    /// Returns the swap that nobody uses while `device` swaps; not one in memory, nor one that
+    /// rotates where the other does not, which ought to be the second.
+    fn of(facts: &Facts<'a>, device: &DeviceSummary) -> Option<SecondSwap<'a>> {
+        let all = &facts.summary().environment.devices;
+        let areas = || {
+            all.iter().filter_map(|area| {
+                let disk = area.partition_of.as_ref().unwrap_or(&area.name);
+                let priority: i32 = area.settings_start.get(PRIORITY)?.trim().parse().ok()?;
+                Some((area, disk, priority))
+            })
+        };
+        let (own, _, own_priority) = areas().find(|(_, disk, _)| **disk == device.device)?;
+        let rotates = |disk: &str| {
+            let disk = all.iter().find(|it| it.name == disk);
+            disk.and_then(|it| it.settings_start.get("queue/rotational"))
+                .is_some_and(|it| it == "1")
+        };
+        let swaps = |disk: &str| {
+            let row = facts.devices().iter().find(|row| row.device == disk);
+            row.is_some_and(|row| facts::origin_of(row, Origin::Swap).1 > 0)
+        };
+        let mut later = areas().filter(|(area, disk, priority)| {
+            let is_apt =
+                !area.name.starts_with("zram") && (rotates(&device.device) || !rotates(disk));
+            *priority < own_priority && own_priority < HIGHEST && is_apt && !swaps(disk)
+        });
+        let (area, _, priority) = later.next()?;
+        let used = area.settings_start.get(USED).and_then(|used| used.trim().parse::<u64>().ok());
+        Some(SecondSwap {
+            name: &area.name,
+            priority,
+            first: (&own.name, own_priority),
+            is_empty: used == Some(0),
+        })
+    }
+
+    fn words(&self) -> String {
+        let (first, its) = self.first;
+        format!(
+            "; swap on {} is not used, since its priority is lower ({}; of {first}: {its})",
+            self.name, self.priority
+        )
+    }
+
+    fn fix(&self) -> String {
+        let (name, priority) = (self.name, self.first.1.saturating_add(1).max(0));
+        let now = match self.is_empty {
+            true => {
+                format!(
+                    "`swapoff /dev/{name} && swapon -p {priority} /dev/{name}`, as it is empty; "
+                )
+            }
+            false => String::new(),
+        };
+        format!(
+            "if {name} is the faster one, give it the higher priority: {now}pri={priority} in \
+             /etc/fstab"
+        )
+    }
 }
 
 fn judge(facts: &Facts<'_>) -> Judged {
@@ -139,21 +203,9 @@ fn judge(facts: &Facts<'_>) -> Judged {
         true => format!("{CLUSTER}; else {fix}"),
         false => fix.to_owned(),
     };
-    let (sentence, fix) = match second_swap(facts, device) {
+    let (sentence, fix) = match SecondSwap::of(facts, device) {
         None => (sentence, fix),
-        Some((other, own, its)) => (
-            format!(
-                "{sentence}; swap on {} is not used, since its priority is lower ({its}; of {}: \
-                 {own})",
-                other.device, device.device
-            ),
-            format!(
-                "if {0} is the faster one, give it the higher priority: `swapoff /dev/{0} && \
-                 swapon -p {1} /dev/{0}` now, while it is empty, and pri= in /etc/fstab; else {fix}",
-                other.device,
-                own + 1.0,
-            ),
-        ),
+        Some(second) => (sentence + &second.words(), format!("{}; else {fix}", second.fix())),
     };
     // Memory is short for all programs: each of them loses a little.
     let share = waited.time_ns as f64 / facts.duration_ns().max(1) as f64;
@@ -202,7 +254,7 @@ fn weighed(
 
 #[cfg(test)]
 mod tests {
-    use super::PRIORITY;
+    use super::{PRIORITY, USED};
     use crate::{Finding, Severity, diagnose};
     use iowhy_analysis::script::ScriptSummary;
     use iowhy_model::environment::Device;
@@ -243,27 +295,40 @@ mod tests {
 
     #[test]
     fn swap_that_waits_behind_one_of_higher_priority_is_named() {
-        let found = |of_other: &str| {
+        let found_beside = |other: &str, priority: &str, used: &str| {
             let mut script = Script::new(10);
-            for (name, priority) in [("sda", "100"), ("sdb", of_other)] {
-                let mut device = Device { name: name.to_owned(), ..Device::default() };
-                device.settings_start.extend([(PRIORITY.to_owned(), priority.to_owned())]);
+            for (name, priority, used) in [("sda", "-2", "9000"), (other, priority, used)] {
+                let disk = (name != "sda").then(|| "sdb".to_owned());
+                let mut device =
+                    Device { name: name.to_owned(), partition_of: disk, ..Device::default() };
+                let settings = [(PRIORITY, priority), (USED, used)];
+                let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned()));
+                device.settings_start.extend(settings);
                 script.environment.devices.push(device);
             }
             for index in 0..500 {
                 let read = script.read("sda", 4096).by(7, "java").at((index * 20 * MS) as i64);
                 read.origin(Origin::Swap).sector(index * 7919 * 8).direct(500, 500, MS).add();
             }
-            script.read("sdb", 4096).by(7, "java").direct(500, 500, MS).add();
             script.wait((7, "java"), WaitClass::Swap, 5000 * MS, 4000 * MS, 0);
             let findings = diagnose(&script.summary()).findings;
             findings.into_iter().find(|finding| finding.cause == "swap-io").unwrap()
         };
-        let second = found("5");
-        let said = "swap on sdb is not used, since its priority is lower (5; of sda: 100)";
+        let second = found_beside("sdb2", "-3", "0");
+        let said = "swap on sdb2 is not used, since its priority is lower (-3; of sda: -2)";
         assert!(second.sentence.contains(said), "{}", second.sentence);
-        assert!(second.fix.contains("`swapoff /dev/sdb && swapon -p 101 /dev/sdb`"));
-        assert!(!found("100").sentence.contains("priority"), "both are used alike");
+        let now = "`swapoff /dev/sdb2 && swapon -p 0 /dev/sdb2`";
+        assert!(second.fix.contains(now), "{}", second.fix);
+        let in_use = found_beside("sdb2", "-3", "120");
+        assert!(
+            in_use.sentence.contains(said) && !in_use.fix.contains("swapoff"),
+            "{}",
+            in_use.fix
+        );
+        for (other, priority) in [("sdb2", "5"), ("zram0", "-3"), ("sdb2", "inf")] {
+            let beside = found_beside(other, priority, "0");
+            assert!(!beside.sentence.contains("priority"), "{other} {priority}");
+        }
     }
 
     #[test]

@@ -86,26 +86,29 @@ fn waiter(
 /// as one: a program that reads thousands of files is one culprit. `own` has the largest first.
 fn by_few_files(own: &[&BlamePair]) -> Vec<BlamePair> {
     let mut rows: Vec<BlamePair> = Vec::new();
-    let mut files: FxHashMap<(Result<ProcessKey, Reason>, Origin), usize> = FxHashMap::default();
-    let mut further: FxHashMap<(Result<ProcessKey, Reason>, Origin), Times> = FxHashMap::default();
+    // The number of listed files, and what is one row: none yet, one file, or several.
+    let mut of: FxHashMap<(Result<ProcessKey, Reason>, Origin), (usize, Option<BlamePair>)> =
+        FxHashMap::default();
     for pair in own {
-        let of = (pair.culprit.owner, pair.culprit.origin);
-        let listed = files.entry(of).or_default();
-        let is_aggregated = pair.culprit == Culprit::FURTHER;
-        let is_further = pair.culprit.file == CulpritFile::Further;
-        if !is_aggregated && (is_further || *listed >= MOST_FILES) {
-            further.entry(of).or_default().add(pair.times);
-        } else {
-            *listed += 1;
+        let culprit = pair.culprit;
+        if culprit == Culprit::FURTHER {
             rows.push(**pair);
+            continue;
+        }
+        let (listed, further) = of.entry((culprit.owner, culprit.origin)).or_default();
+        match further {
+            _ if *listed < MOST_FILES && culprit.file != CulpritFile::Further => {
+                *listed += 1;
+                rows.push(**pair);
+            }
+            None => *further = Some(**pair),
+            Some(row) => {
+                row.culprit.file = CulpritFile::Further;
+                row.times.add(pair.times);
+            }
         }
     }
-    let waiter = own.first().map_or(0, |first| first.waiter);
-    rows.extend(further.into_iter().map(|((owner, origin), times)| BlamePair {
-        waiter,
-        culprit: Culprit { owner, origin, file: CulpritFile::Further },
-        times,
-    }));
+    rows.extend(of.into_values().filter_map(|(_, further)| further));
     rows.compact_sort_by(|a, b| {
         let tie = || a.culprit.packed().cmp(&b.culprit.packed());
         b.times.whole().cmp(&a.times.whole()).then_with(tie)
