@@ -100,8 +100,8 @@ const OF_DEVICES: &[Number] = &[
 const OF_MACHINE: &[Number] = &[
     number("vm/dirty_bytes", |it| it > 0.0 && it < 64e6, "0, with dirty_ratio 20", WRITES),
     number("vm/dirty_ratio", |it| it > 0.0 && it < 5.0, "20", WRITES),
-    number("vm/dirty_expire_centisecs", |it| it < 300.0 || it > 12_000.0, "3000", WRITES),
-    number("vm/dirty_writeback_centisecs", |it| it < 50.0 || it > 3000.0, "500", WRITES),
+    number("vm/dirty_expire_centisecs", |it| !(300.0..=12_000.0).contains(&it), "3000", WRITES),
+    number("vm/dirty_writeback_centisecs", |it| !(50.0..=3000.0).contains(&it), "500", WRITES),
     number("vm/laptop_mode", |it| it > 0.0, "0", WRITES),
     number("vm/vfs_cache_pressure", |it| is_far(it, 100.0), "100", MEMORY),
     number("vm/page-cluster", |it| it > 5.0, "3", SWAPPING),
@@ -173,7 +173,7 @@ impl Finding {
         let all = of_devices(facts, &self).chain(of_mounts(facts, &self)).chain(of_machine(facts));
         let can_matter = |unusual: &Unusual| {
             let share = self.claims.share_of_waits(facts, |it| unusual.slows.0.contains(&it.class));
-            share >= LEAST_SHARE && !self.names(&unusual.word)
+            share >= LEAST_SHARE && !self.names(unusual.word)
         };
         let found: Vec<Unusual> = all.filter(can_matter).take(MOST).collect();
         for unusual in found {

@@ -82,33 +82,40 @@ fn waiter(
     })
 }
 
+/// The files of one origin of a culprit.
+#[derive(Default)]
+struct FewFiles {
+    /// The number of those that are rows.
+    listed: usize,
+    /// The row of the others: of one file, or of several.
+    further: Option<BlamePair>,
+}
+
 /// Returns the pairs of a waiter, largest first, with the files of an origin beyond the largest few
 /// as one: a program that reads thousands of files is one culprit. `own` has the largest first.
 fn by_few_files(own: &[&BlamePair]) -> Vec<BlamePair> {
     let mut rows: Vec<BlamePair> = Vec::new();
-    // The number of listed files, and what is one row: none yet, one file, or several.
-    let mut of: FxHashMap<(Result<ProcessKey, Reason>, Origin), (usize, Option<BlamePair>)> =
-        FxHashMap::default();
+    let mut of: FxHashMap<(Result<ProcessKey, Reason>, Origin), FewFiles> = FxHashMap::default();
     for pair in own {
         let culprit = pair.culprit;
         if culprit == Culprit::FURTHER {
             rows.push(**pair);
             continue;
         }
-        let (listed, further) = of.entry((culprit.owner, culprit.origin)).or_default();
-        match further {
-            _ if *listed < MOST_FILES && culprit.file != CulpritFile::Further => {
-                *listed += 1;
+        let few = of.entry((culprit.owner, culprit.origin)).or_default();
+        match &mut few.further {
+            _ if few.listed < MOST_FILES && culprit.file != CulpritFile::Further => {
+                few.listed += 1;
                 rows.push(**pair);
             }
-            None => *further = Some(**pair),
+            None => few.further = Some(**pair),
             Some(row) => {
                 row.culprit.file = CulpritFile::Further;
                 row.times.add(pair.times);
             }
         }
     }
-    rows.extend(of.into_values().filter_map(|(_, further)| further));
+    rows.extend(of.into_values().filter_map(|few| few.further));
     rows.compact_sort_by(|a, b| {
         let tie = || a.culprit.packed().cmp(&b.culprit.packed());
         b.times.whole().cmp(&a.times.whole()).then_with(tie)
