@@ -80,8 +80,8 @@ impl Finding {
         self.evidence.insert(0, Evidence { what, figure, unit, command });
     }
 
-    /// Whether one process waits most of the watch for a device that can do no more: whoever waits
-    /// for its statement waits for that, however short each wait is.
+    /// Whether one process waits most of the watch for a device that can do no more: a client
+    /// that waits for its statement waits for that, however short each wait is.
     fn waits_for_full_device(&self, facts: &Facts<'_>, pid: u32) -> bool {
         let Some(device) = facts.device_of(&self.subject) else { return false };
         let its =

@@ -322,8 +322,8 @@ const OF_IMAGES: &str = "container images: the storage driver vfs copies the who
                          layer (`podman info --format '{{.Store.GraphDriverName}}'` shows it): \
                          overlay copies nothing";
 /// What makes rsync read less.
-const OF_RSYNC: &str = "rsync reads whole files whose size or time differ; with --checksum (-c) all \
-                        of them, each time: leave it out, or run it rarely";
+const OF_RSYNC: &str = "rsync reads whole files whose size or time differ; with --checksum (-c) \
+                        all of them, each time: leave it out, or run it rarely";
 
 /// Returns what makes a program that reads in bulk do less.
 pub fn advice_on_scan(process: &str) -> Option<&'static str> {

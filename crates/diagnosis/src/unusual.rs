@@ -64,8 +64,9 @@ fn needs_stable(row: &DeviceSummary) -> bool {
 /// Transports of drives in the machine.
 const LOCAL: &[&str] = &["pcie", "sata", "usb", "mmc", "virtio"];
 
-/// Settings of a device's queue: none that hardware decides, such as its depth. Sources: the kernel's Documentation/ABI/stable/sysfs-block,
-/// block/deadline-iosched, block/bfq-iosched, block/kyber-iosched and their defaults in the code.
+/// Settings of a device's queue: none that hardware decides, such as its depth. Sources: the
+/// kernel's Documentation/ABI/stable/sysfs-block, Documentation/block (deadline-iosched,
+/// bfq-iosched, kyber-iosched), and their defaults in the code.
 const OF_DEVICES: &[Number] = &[
     number("queue/nomerges", |it| it > 0.0, "0", REQUESTS),
     number(
@@ -80,8 +81,6 @@ const OF_DEVICES: &[Number] = &[
         "2000, or 75000 on disks that rotate",
         WRITES,
     ),
-    number("bdi/max_ratio", |it| it < 100.0, "100", WRITES),
-    number("bdi/strict_limit", |it| it > 0.0, "0", WRITES),
     number("queue/iosched/writes_starved", |it| is_far(it, 2.0), "2", REQUESTS),
     number("queue/iosched/read_expire", |it| is_far(it, 500.0), "500", REQUESTS),
     number("queue/iosched/write_expire", |it| is_far(it, 5000.0), "5000", REQUESTS),
@@ -95,8 +94,8 @@ const OF_DEVICES: &[Number] = &[
     number("queue/iosched/write_lat_nsec", |it| is_far(it, 1e7), "10000000", REQUESTS),
 ];
 
-/// Settings of the machine: what profiles of tuned and distributions with swap on zram set is usual,
-/// too. Source: the kernel's Documentation/admin-guide/sysctl/vm.
+/// Settings of the machine: what profiles of tuned and distributions with swap on zram set is
+/// usual, too. Source: the kernel's Documentation/admin-guide/sysctl/vm.
 const OF_MACHINE: &[Number] = &[
     number("vm/dirty_bytes", |it| it > 0.0 && it < 64e6, "0, with dirty_ratio 20", WRITES),
     number("vm/dirty_ratio", |it| it > 0.0 && it < 5.0, "20", WRITES),

@@ -131,9 +131,9 @@ pub(super) const ALL: &[KnownProgram] = &[
         own: [Snapshot "/temp-", Snapshot "*.rdb", WriteAheadLog "*.aof"];
         Sync: "Redis: put the append-only file on a low-latency device; appendfsync everysec syncs \
             once per second, and a crash then loses up to about a second of writes",
-        Replay: "Redis: after a start it loads its data before it is ready: aof-use-rdb-preamble yes (the \
-            default) and a rewrite (BGREWRITEAOF) make the file smaller; else a disk that reads \
-            faster, or a replica that takes over meanwhile",
+        Replay: "Redis: after a start it loads its data before it is ready: \
+            aof-use-rdb-preamble yes (the default) and a rewrite (BGREWRITEAOF) make the file \
+            smaller; else a disk that reads faster, or a replica that takes over meanwhile",
         Snapshot: "Redis: take snapshots on a replica, at quiet times (save), or on a different \
             device from the append-only file. no-appendfsync-on-rewrite yes avoids the stall; a \
             crash during a rewrite then loses up to 30 s of writes. A replica that writes \

@@ -38,9 +38,9 @@ const GROWING: &str = "write into space that was allocated and written before (a
                        without that is one write and one flush; commit several changes with one \
                        sync, or put the log on its own device, one with power-loss protection";
 
-const MANY_FILES: &str = "put more changes into each commit (a batch, a longer interval), since each \
-                          one writes and syncs files of its own; or sync many of them at once at \
-                          the end (syncfs)";
+const MANY_FILES: &str = "put more changes into each commit (a batch, a longer interval), since \
+                          each one writes and syncs files of its own; or sync many of them at \
+                          once at the end (syncfs)";
 
 rule!(
     "fsync-heavy",

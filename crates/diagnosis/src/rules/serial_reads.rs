@@ -1,6 +1,9 @@
 //! One thread reads one block at a time from a device that could serve many.
 
-use super::super::bottleneck::bound::DEEP;
+#[path = "serial_reads/mapped.rs"]
+mod mapped;
+
+use super::super::bottleneck::bound::{self, DEEP};
 use super::*;
 use crate::programs;
 use facts::SEQUENTIAL;
@@ -31,6 +34,8 @@ const ALONE: f64 = 1.15;
 
 /// The functions of direct I/O.
 const DIRECT: &[&str] = &["iomap_dio_rw", "__iomap_dio_rw", "blkdev_direct_IO", "btrfs_direct_*"];
+
+pub(super) use mapped::MappedReads;
 
 rule!(
     "serial-reads",
@@ -91,7 +96,7 @@ fn how(
     subject: &Subject,
 ) -> (String, &'static str) {
     if let Some(map) = MappedReads::new(facts, serial.device) {
-        return (map.words(facts, subject), MappedReads::FIX);
+        return (map.words(facts, subject), mapped::FAULTS);
     }
     let again = facts.pages_again(&serial.device.device);
     if again >= MOST && is_direct(facts, serial) {
@@ -160,7 +165,7 @@ pub(super) fn serial<'a>(facts: &Facts<'a>, direction: Direction) -> Option<Seri
     for group in &all.groups {
         programs.entry(&group.process).or_default().push(group);
     }
-    let depth = super::super::bottleneck::bound::depth(device);
+    let depth = bound::depth(device);
     let programs = programs.into_values().map(|groups| {
         let all = facts::Waited::from_groups(groups);
         // Threads of a pool that take turns read as one does.
@@ -233,55 +238,6 @@ impl SerialRequests<'_> {
     }
 }
 
-/// Reads by page faults of a memory-mapped file: one page for each.
-pub(super) struct MappedReads {
-    /// The file with most of them.
-    pub file: Option<String>,
-    /// Whether that is half of all.
-    pub is_of_one: bool,
-}
-
-impl MappedReads {
-    const FIX: &str = "read with pread or io_uring from threads of a pool instead of through the \
-                       map, or load the map first (MAP_POPULATE, madvise(MADV_WILLNEED)): a page \
-                       fault stops the thread with all that it holds, such as Python's interpreter \
-                       lock or one of Go's GOMAXPROCS processors, and with them threads that do no \
-                       I/O; a Java thread in one reaches no safepoint, for which all others wait \
-                       (a garbage collection)";
-
-    /// Returns the page faults that most requests of a device are.
-    pub fn new(facts: &Facts<'_>, device: &DeviceSummary) -> Option<MappedReads> {
-        let faults = facts::origin_of(device, Origin::PageFault).1;
-        let is_most = 2 * faults > facts::of(device, Direction::Read).requests;
-        let files = facts.patterns(&device.device).map(|pattern| &pattern.access.files[..]);
-        let most = files.unwrap_or_default().iter().max_by_key(|file| file.faults);
-        let is_of_one = most.is_some_and(|file| 2 * file.faults >= faults);
-        let file = most.filter(|file| file.faults > 0).map(|file| file.file.clone());
-        is_most.then_some(MappedReads { file, is_of_one })
-    }
-
-    /// `; these are page faults of the mapped file /srv/idx`, and how long others of its threads
-    /// waited for the one that faults.
-    fn words(&self, facts: &Facts<'_>, subject: &Subject) -> String {
-        let file = self.file.as_ref().map(|file| format!(" {file}")).unwrap_or_default();
-        let rows = facts.chains();
-        let behind = rows.filter(|row| {
-            let mut steps = row.steps.iter();
-            row.device == subject.device && steps.all(|step| Some(step.pid) == subject.pid)
-        });
-        let behind = match behind.map(|row| row.time_ns).fold(0_u64, u64::saturating_add) {
-            0 => String::new(),
-            time_ns => {
-                format!(", for which other threads of it wait {}", words::time(time_ns as f64),)
-            }
-        };
-        format!(
-            "; these are page faults of the memory map of{}{behind}",
-            if file.is_empty() { " a file" } else { &file }
-        )
-    }
-}
-
 /// Threads of one process that read one block each, all of them all the time: their number is the
 /// limit, and requests wait in the program.
 pub(super) struct ReadingPool<'a> {
@@ -319,7 +275,7 @@ pub(super) fn pool_of<'a>(facts: &Facts<'a>, device: &'a DeviceSummary) -> Optio
     let threads: u64 = workers.values().sum();
     let waited = facts::Waited::from_groups(own);
     let each = waited.time_ns as f64 / threads.max(1) as f64 / facts.duration_ns().max(1) as f64;
-    let depth = super::super::bottleneck::bound::depth(device);
+    let depth = bound::depth(device);
     let fits = (2..=POOL).contains(&threads)
         && each >= WAITING
         && depth <= threads as f64 * ALONE
@@ -375,13 +331,13 @@ fn pool(facts: &Facts<'_>) -> RuleVerdict {
         )
         .shown(
             "mean requests in flight while busy",
-            super::super::bottleneck::bound::depth(pool.device),
+            bound::depth(pool.device),
             "requests",
             format!("iowhy stat -d {name}"),
         )
         .also("reads", reads.requests_per_s, "1/s")
         .fix(own.unwrap_or(if map.is_some() {
-            MappedReads::FIX
+            mapped::FAULTS
         } else {
             "let the program read with more threads or asynchronously (io_uring), as many at once \
              as the device serves"
