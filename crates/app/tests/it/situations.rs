@@ -58,3 +58,17 @@ fn pages_show_what_this_program_prints() {
     }
     assert!(outputs >= 12, "{outputs} outputs");
 }
+
+#[test]
+fn recordings_of_this_repository_hold_no_strange_names() {
+    let labs = std::fs::read_dir(root().join("crates/diagnosis/tests/labs")).unwrap();
+    let labs = labs.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let labs = labs.map(|name| format!("crates/diagnosis/tests/labs/{name}"));
+    let mut count = 0;
+    for recording in labs.chain(["demo/recording".to_owned()]) {
+        let text = printed(&format!("report --json {recording}"));
+        assert!(!text.contains('\u{fffd}'), "{recording} holds bytes that are no text");
+        count += 1;
+    }
+    assert!(count >= 7, "{count} recordings");
+}
