@@ -14,6 +14,7 @@ use iowhy_analysis::Summaries;
 use iowhy_diagnosis::diagnose;
 use iowhy_model::command::of_source;
 use iowhy_recorder::clock::LocalTime;
+use iowhy_recorder::control::RecorderState;
 use iowhy_recorder::incidents::store::RECORDING;
 use iowhy_recorder::screen;
 use std::path::PathBuf;
@@ -68,7 +69,13 @@ fn recorded_at(time: &str, places: &DaemonPlaces) -> Result<PathBuf, Failure> {
         }
         None => {
             let message = format!("failed to find an incident that covers {at_ns}");
-            let hint = "`iowhy incidents` lists them, `iowhy history` shows all minutes";
+            let hint = match kept.is_empty() {
+                true => {
+                    let config = places.config()?;
+                    RecorderState::read(&config.state, &config.runtime).why_no_incidents()
+                }
+                false => "`iowhy incidents` lists them, `iowhy history` shows all minutes",
+            };
             Err(Failure::new(message, Some(hint.to_owned())))
         }
     }
