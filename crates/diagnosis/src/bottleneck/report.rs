@@ -335,6 +335,9 @@ fn general_fix(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> String {
             "access fewer files, and less often; keep their directories cached; use fewer, larger \
              files"
         }
+        BottleneckKind::Async if group.device.is_some_and(|it| bound::depth(it) <= bound::DEEP) => {
+            "keep more requests in flight at once (a larger queue depth), or use a faster device"
+        }
         BottleneckKind::Async => {
             "use a faster device, or fewer requests in flight: more only wait longer"
         }

@@ -197,9 +197,10 @@ impl SerialRequests<'_> {
         let is_copy = requests.sequential_share.unwrap_or(0.0) >= SEQUENTIAL && !is_small;
         let not_helped = self.waited.groups.first().and_then(|group| facts.not_helped(group));
         let but = not_helped.map(|why| format!("; {why}")).unwrap_or_default();
+        let what = subject.file.as_ref().map(|file| format!(" {file}")).unwrap_or_default();
         let sentence = format!(
-            "{} {word}s one block at a time {} {name}: each takes {}, so {} per second is the \
-             maximum{but}",
+            "{} {word}s{what} one block at a time {} {name}: each takes {}, so {} per second is \
+             the maximum{but}",
             words::who(&subject),
             if self.direction == Direction::Read { "from" } else { "to" },
             words::time(mean_ns),

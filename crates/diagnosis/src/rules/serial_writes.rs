@@ -48,7 +48,8 @@ mod tests {
     fn small_direct_writes_are_named_with_their_rate() {
         let found = found(4096, 1).unwrap();
         assert_eq!(found.severity, Severity::Critical);
-        let said = "restore (7) writes one block at a time to sda: each takes 4.00 ms, so 250";
+        let said =
+            "restore (7) writes /srv/image one block at a time to sda: each takes 4.00 ms, so 250";
         assert!(found.sentence.contains(said), "{}", found.sentence);
     }
 

@@ -36,7 +36,11 @@ impl MappedReads {
     /// `; these are page faults of the mapped file /srv/idx`, and how long others of its threads
     /// waited for the one that faults.
     pub(super) fn words(&self, facts: &Facts<'_>, subject: &Subject) -> String {
-        let file = self.file.as_ref().map(|file| format!(" {file}")).unwrap_or_default();
+        let map = match &self.file {
+            Some(file) if subject.file.as_ref() == Some(file) => "its memory map".to_owned(),
+            Some(file) => format!("the memory map of {file}"),
+            None => "the memory map of a file".to_owned(),
+        };
         let rows = facts.chains();
         let behind = rows.filter(|row| {
             let mut steps = row.steps.iter();
@@ -45,12 +49,9 @@ impl MappedReads {
         let behind = match behind.map(|row| row.time_ns).fold(0_u64, u64::saturating_add) {
             0 => String::new(),
             time_ns => {
-                format!(", for which other threads of it wait {}", words::time(time_ns as f64),)
+                format!(", for which other threads of it wait {}", words::time(time_ns as f64))
             }
         };
-        format!(
-            "; these are page faults of the memory map of{}{behind}",
-            if file.is_empty() { " a file" } else { &file }
-        )
+        format!("; these are page faults of {map}{behind}")
     }
 }
