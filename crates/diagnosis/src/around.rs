@@ -40,17 +40,18 @@ impl Finding {
                 None => format!("some processes of {process} work"),
             };
             self.sentence.push_str(&format!("; {server} for {who}, which {verb} the database"));
-            self.fix = format!("{advice}; else {}", self.fix);
+            self.advise_first(advice);
         }
-        let operation = self.operation(facts, pid).or_else(|| self.reading_operation(facts, pid?));
-        if let Some((pid, operation)) = operation.filter(|_| dump.is_none()) {
+        let operation =
+            || self.operation(facts, pid).or_else(|| self.reading_operation(facts, pid?));
+        if let Some((pid, operation)) = dump.is_none().then(operation).flatten() {
             let who = words::process(&process, Some(pid), self.subject.container.as_deref());
             // What it does stands before what it waits for: a page has room for the beginning.
             let own = self.sentence.strip_prefix(&who).map(|rest| format!("it{rest}"));
             let rest = own.as_ref().unwrap_or(&self.sentence);
             self.sentence = format!("{who} {}: {rest}", operation.does);
-            if let Some(advice) = operation.advice().filter(|advice| !self.fix.contains(advice)) {
-                self.fix = format!("{advice}; else {}", self.fix);
+            if let Some(advice) = operation.advice() {
+                self.advise_first(advice);
             }
             if operation.is_statement && self.waits_for_full_device(facts, pid) {
                 self.allow(Severity::Warning);
@@ -70,7 +71,7 @@ impl Finding {
             self.sentence
                 .push_str(&format!("; {threads} threads of {who} wait for one of {process}"));
             if programs::of(Some(&process), None).is_none() {
-                self.fix = format!("{ONE_FOR_MANY}; else {}", self.fix);
+                self.advise_first(ONE_FOR_MANY);
             }
         } else {
             self.sentence.push_str(&format!("; {who} {verb} for {process}"));

@@ -416,6 +416,13 @@ impl Finding {
         self
     }
 
+    /// Puts advice before what else there is to do, unless it is there.
+    pub(super) fn advise_first(&mut self, advice: &str) {
+        if !self.fix.contains(advice) {
+            self.fix = format!("{advice}; else {}", self.fix);
+        }
+    }
+
     /// Sets what to do about the program's own settings.
     #[must_use]
     pub(super) fn advising(self, advice: Option<&'static str>) -> Finding {
@@ -452,9 +459,9 @@ impl Finding {
         }
         // A volume at its limit says nothing of how its program can ask for less.
         let is_alone = self.subject.process.is_none() || is_own;
-        let advice = bottleneck.advice.filter(|_| self.place == Place::Volume && is_alone);
-        if let Some(advice) = advice.filter(|advice| !self.fix.contains(advice)) {
-            self.fix = format!("{advice}; else {}", self.fix);
+        if let Some(advice) = bottleneck.advice.filter(|_| self.place == Place::Volume && is_alone)
+        {
+            self.advise_first(advice);
         }
         self.waits = Some(bottleneck.sentence.clone());
         let (own, its) = (&mut self.subject, &bottleneck.subject);

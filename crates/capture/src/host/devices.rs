@@ -80,8 +80,9 @@ pub fn list() -> Vec<Device> {
     devices.compact_sort_by_key(|device| (device.major, device.minor));
     let swaps = read_text("/proc/swaps").unwrap_or_default();
     for (name, settings) in swaps.lines().filter_map(swap_settings) {
-        let device = devices.iter_mut().find(|device| device.name == name);
-        device.into_iter().for_each(|device| device.settings_start.extend(settings.clone()));
+        if let Some(device) = devices.iter_mut().find(|device| device.name == name) {
+            device.settings_start.extend(settings);
+        }
     }
     devices
 }

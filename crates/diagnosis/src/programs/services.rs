@@ -15,6 +15,16 @@ const PHP_PATHS: &str = "PHP: keep resolved paths (realpath_cache_size and a lon
                          revalidate_freq, and not at all with validate_timestamps=0 (then reload \
                          PHP-FPM after each deployment)";
 
+/// The advice about packages that are linked from a cache.
+const LINKED: &str = "uv, pnpm, bun and conda link files from their cache within one file system, \
+                      and copy all of them to another one: keep the cache on the file system that \
+                      they install to (UV_CACHE_DIR, pnpm's store-dir, BUN_INSTALL_CACHE_DIR, \
+                      conda's pkgs_dirs)";
+/// The advice about packages that are unpacked each time.
+const UNPACKED: &str = "pip, npm and their like unpack each package anew: install once and keep \
+                        the result (a layer of an image, a cached virtual environment or \
+                        node_modules), or use an installer that links from its cache (uv, pnpm)";
+
 pub(super) const ALL: &[KnownProgram] = &[
     program! {
         "Elasticsearch/OpenSearch": ["elasticsearch*", "opensearch*"],
@@ -186,22 +196,14 @@ pub(super) const ALL: &[KnownProgram] = &[
     program! {
         "linking installer": ["uv", "pnpm", "bun", "conda", "mamba", "micromamba"],
         paths: [Data "/.cache/uv/", Data "/pnpm/store/"];
-        Reads: "uv, pnpm, bun and conda link files from their cache within one file system, and \
-            copy all of them to another one: keep the cache on the file system that they install \
-            to (UV_CACHE_DIR, pnpm's store-dir, BUN_INSTALL_CACHE_DIR, conda's pkgs_dirs)",
-        Lookups: "uv, pnpm, bun and conda link files from their cache within one file system: keep \
-            the cache on that which they install to (UV_CACHE_DIR, pnpm's store-dir, \
-            BUN_INSTALL_CACHE_DIR, conda's pkgs_dirs), a fast one",
+        Reads: LINKED,
+        Lookups: LINKED,
     },
     program! {
         "unpacking installer": ["pip", "pip3", "poetry", "npm*", "yarn"],
         paths: [Data "/.cache/pip/", Data "/.npm/_cacache/"];
-        Reads: "pip, npm and their like unpack each package anew: install once and keep the result \
-            (a layer of an image, a cached virtual environment or node_modules), or use an \
-            installer that links from its cache (uv, pnpm)",
-        Lookups: "pip, npm and their like unpack each package anew: install once and keep the \
-            result (a layer of an image, a cached virtual environment or node_modules), or use an \
-            installer that links from its cache (uv, pnpm)",
+        Reads: UNPACKED,
+        Lookups: UNPACKED,
     },
     program! {
         "ccache": ["ccache", "sccache"],

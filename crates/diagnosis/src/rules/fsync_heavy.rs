@@ -147,14 +147,15 @@ fn sentence(
             "{who} syncs {files} files one by one that it has not written, {each} each"
         );
     }
-    let how = match is_large {
-        true => "syncs after every write",
-        false if is_of_many_files(syncs) => "syncs small writes to many files one by one",
-        false => "syncs small writes one by one",
+    let is_many = !is_large && is_of_many_files(syncs);
+    let how = match (is_large, is_many) {
+        (true, _) => "syncs after every write",
+        (_, true) => "syncs small writes to many files one by one",
+        _ => "syncs small writes one by one",
     };
-    let of_file = match of_file(&subject) {
-        file if is_of_many_files(syncs) && !is_large => file.replacen(" of ", ", such as ", 1),
-        file => file,
+    let of_file = match &subject.file {
+        Some(file) if is_many => format!(", such as {file}"),
+        _ => of_file(&subject),
     };
     let rate = words::number(syncs.count() as f64 / facts.seconds());
     let bytes = syncs.bytes_each().map(|bytes| format!("{} and ", words::bytes(bytes)));

@@ -170,8 +170,10 @@ pub(super) fn serial<'a>(facts: &Facts<'a>, direction: Direction) -> Option<Seri
         let all = facts::Waited::from_groups(groups);
         // Threads of a pool that take turns read as one does.
         let take_turns = depth <= TURNS && all.time_ns as f64 <= TURNS * facts.duration_ns() as f64;
-        let ones = || all.groups.iter().copied().filter(is_one).collect();
-        if take_turns { all.clone() } else { facts::Waited::from_groups(ones()) }
+        match take_turns {
+            true => all,
+            false => facts::Waited::from_groups(all.groups.into_iter().filter(is_one).collect()),
+        }
     });
     let waited = programs.max_by_key(|program| program.time_ns)?;
     let usual = without_tail(device, direction);

@@ -124,7 +124,7 @@ impl<'a> SecondSwap<'a> {
         };
         let mut later = areas().filter(|(area, disk, priority)| {
             let is_apt =
-                !area.name.starts_with("zram") && (rotates(&device.device) || !rotates(disk));
+                !area.name.starts_with("zram") && (facts.rotates(device) || !rotates(disk));
             *priority < own_priority && own_priority < HIGHEST && is_apt && !swaps(disk)
         });
         let (area, _, priority) = later.next()?;
