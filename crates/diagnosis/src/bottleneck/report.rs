@@ -92,6 +92,7 @@ fn most(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> Severity {
     match () {
         () if bound::is_slow(facts, group) => Severity::Critical,
         () if is_awaited() || is_bound_store(facts, group) => Severity::Warning,
+        () if is_only_worker(facts, group) => Severity::Warning,
         () => Severity::Info,
     }
 }
@@ -108,6 +109,20 @@ fn is_bound_store(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> bool {
         && group.kind == BottleneckKind::Read
         && !is_server
         && facts.store_file(top.process).is_some()
+}
+
+/// The least share of the watch that the one thread of a server reads for it to hardly do anything
+/// else. Chosen.
+const ALL: f64 = 0.9;
+
+/// Whether the one thread of a server reads nearly all of the time while several clients wait for
+/// it, however short each read is: meanwhile it answers nobody.
+fn is_only_worker(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> bool {
+    let [program] = group.programs.as_slice() else { return false };
+    group.kind == BottleneckKind::Read
+        && program.threads == 1
+        && group.waited.time_ns as f64 >= ALL * facts.duration_ns() as f64
+        && program.pid().is_some_and(|pid| facts.holds_clients_up(pid))
 }
 
 fn subject(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> Subject {

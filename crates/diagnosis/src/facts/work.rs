@@ -7,7 +7,7 @@ use super::thresholds::{BUSY, WARNING_SHARE};
 use crate::programs::{self, FileRole};
 use crate::{Subject, words};
 use iowhy_analysis::summary::patterns::WaitGroup;
-use iowhy_analysis::summary::{ChainRow, ChainStep, DeviceSummary, DirectionSummary};
+use iowhy_analysis::summary::{ChainRow, ChainStep, DeviceSummary, DirectionSummary, WorkKind};
 use iowhy_model::Metric;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -250,6 +250,16 @@ impl Facts<'_> {
         let serves = sockets.any(|series| series.max.unwrap_or(series.last) > 0.0);
         let threads = if are_many && serves && first.processes <= 1 { first.threads } else { 1 };
         Some(WaiterBehind { who, verb, threads, time_ns: row.time_ns })
+    }
+
+    /// Whether several other processes wait for one that works for clients, each for half of the
+    /// watch and more: so does everybody else who asks it.
+    pub fn holds_clients_up(&self, pid: u32) -> bool {
+        let work = self.summary().work.get(&pid);
+        let half = |row: &ChainRow| row.time_ns.saturating_mul(2) >= self.duration_ns();
+        let behind = self.waiters_behind(pid).filter(|(row, _)| half(row));
+        let clients: u64 = behind.map(|(_, first)| first.processes.max(1)).sum();
+        work.is_some_and(|work| work.kind == WorkKind::Serving) && clients >= 2
     }
 
     /// Whether other programs wait for a process, for a tenth of the watch in all. Chosen: as for a

@@ -101,8 +101,10 @@ pub(super) const ALL: &[KnownProgram] = &[
             innodb_buffer_pool_load_abort=ON` ends that now): a lower innodb_io_capacity or \
             innodb_buffer_pool_dump_pct reads less at a time, or give it its clients only \
             afterwards; else it reads ahead (innodb_read_ahead_threshold)",
-        Pool: "MySQL/MariaDB: raise innodb_read_io_threads and innodb_write_io_threads (at most \
-            64), where it does not use native asynchronous I/O",
+        Pool: "MySQL/MariaDB: a session reads what the buffer pool does not hold, one page at a \
+            time: raise innodb_buffer_pool_size (`SHOW STATUS LIKE 'Innodb_buffer_pool_reads'`), \
+            up to most of the memory; innodb_read_io_threads (at most 64) only reads ahead, and \
+            only where it does not use native asynchronous I/O",
         Scan: "MySQL/MariaDB: `EXPLAIN` the query that reads the whole table (`SHOW PROCESSLIST`), \
             and give it an index",
         Maintenance: "MySQL/MariaDB: `SHOW PROCESSLIST` names the statement (ALTER TABLE, \
@@ -134,8 +136,10 @@ pub(super) const ALL: &[KnownProgram] = &[
         Replay: "Redis: after a start it loads its data before it is ready: \
             aof-use-rdb-preamble yes (the default) and a rewrite (BGREWRITEAOF) make the file \
             smaller; else a disk that reads faster, or a replica that takes over meanwhile",
-        Snapshot: "Redis: take snapshots on a replica, at quiet times (save), or on a different \
-            device from the append-only file. no-appendfsync-on-rewrite yes avoids the stall; a \
+        Snapshot: "Redis: keep rdb-save-incremental-fsync yes (the default: without it a whole \
+            snapshot is synced at its end), take snapshots on a replica, at quiet times (save), or \
+            on a different device from the append-only file. no-appendfsync-on-rewrite yes avoids \
+            most of the stall; a \
             crash during a rewrite then loses up to 30 s of writes. A replica that writes \
             temp-N.N.rdb receives a full copy from its primary: keep the link, raise \
             repl-backlog-size there so that a short break needs none, and see repl-diskless-load",

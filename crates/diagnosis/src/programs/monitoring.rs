@@ -65,14 +65,14 @@ pub(super) const ALL: &[KnownProgram] = &[
         Lookups: "Nagios, Icinga: put check_result_path on a tmpfs",
     },
     program! {
-        "RRDtool": ["rrdcached", "rrdtool"];
+        "rrdcached": ["rrdcached"];
         Pool: "rrdcached: more write threads (-t), and updates that are spread over time (-z; a \
             larger -w with a journal, -j)",
         Reads: "rrdcached: more write threads (-t), updates that are spread over time (-z; a \
             larger -w with a journal, -j), and memory or a faster disk for its files",
     },
     program! {
-        "RRD files": ["collectd", "gmetad", "munin-update", "munin-graph"],
+        "RRD files": ["rrdtool", "collectd", "gmetad", "munin-update", "munin-graph"],
         paths: [Data "*.rrd"];
         Reads: "each update of an RRD file reads and changes a few of its blocks: collect updates \
             by rrdcached (or collectd's CacheTimeout), so that several of a file are one, and keep \

@@ -42,7 +42,7 @@ enum Work {
 }
 
 /// The time of a process.
-struct BusyCalls<'a> {
+pub(super) struct BusyCalls<'a> {
     subject: Subject,
     mount: Option<&'a Mount>,
     work: Work,
@@ -53,7 +53,7 @@ struct BusyCalls<'a> {
 
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
-    let found = in_calls(facts).into_iter().chain(behind_workers(facts));
+    let found = in_calls(facts).into_iter().chain(behind_workers(facts)).chain(reserving(facts));
     let found = found.filter(|it| share(facts, it) >= WARNING_SHARE);
     let most = found.max_by_key(|it| it.time_ns);
     Ok(most.map_or(RuleVerdict::Clear, |most| finding(facts, &most).into()))
@@ -153,6 +153,35 @@ fn behind_workers<'a>(facts: &Facts<'a>) -> Option<BusyCalls<'a>> {
     Some(BusyCalls {
         subject: Subject { pid: subject.pid.filter(|_| is_one), ..subject },
         mount: mount_of(first),
+        work: Work::Compress,
+        time_ns: waited.class_ns,
+        calls: waited.calls,
+        claims: Claims::of_class(&waited),
+    })
+}
+
+/// Returns the program that waits longest until btrfs can reserve space, where space is not short:
+/// what was written before holds its reservation until workers have compressed it.
+pub(super) fn reserving<'a>(facts: &Facts<'a>) -> Option<BusyCalls<'a>> {
+    let mounts = || facts.summary().environment.mounts.iter().filter(|it| it.kind == "btrfs");
+    // Of these waits neither device nor mount is known.
+    let mount = mounts().next().filter(|_| mounts().all(|it| compression(it).is_some()))?;
+    let (free, all) = mount.free_bytes.zip(mount.bytes)?;
+    let device = device_of(facts, mount)?;
+    let row = facts.devices().iter().find(|row| row.device == device)?;
+    let is_idle = row.util_share.is_some_and(|share| share < IDLE_DEVICE);
+    if !is_idle || (free as f64) <= super::space_nearly_full::FREE * all as f64 {
+        return None;
+    }
+    let tickets = facts.stacked(super::space_nearly_full::TICKETS);
+    let (subject, class) = (tickets.subject(), tickets.stacks.first()?.class);
+    let waited = facts.waits(|group| {
+        let is_own = Some(&group.process) == subject.process.as_ref();
+        is_own && group.class == class && group.device.is_none()
+    });
+    (2 * tickets.time_ns >= waited.time_ns).then(|| BusyCalls {
+        subject: Subject { device: Some(device), ..subject },
+        mount: Some(mount),
         work: Work::Compress,
         time_ns: waited.class_ns,
         calls: waited.calls,
@@ -312,6 +341,30 @@ mod tests {
         assert_eq!(found("/mail/new/1", &reads(), 100), None);
         let seen = found_computing("/mail/new/1", &reads(), 100, Some(4000)).unwrap();
         assert!(seen.sentence.contains("computes (checksums"), "{}", seen.sentence);
+    }
+
+    #[test]
+    fn a_reservation_waits_for_the_compression_where_space_is_not_short() {
+        let first = |option: &str, free: u64| {
+            let mut script = Script::new(10);
+            script.mount("/archive", "btrfs", "/dev/sda");
+            let mount = &mut script.environment.mounts[0];
+            mount.options = format!("rw,{option}");
+            (mount.bytes, mount.free_bytes) = (Some(1000), Some(free));
+            script.write("sda", 4096).direct(0, 0, 1000).add();
+            for _ in 0..8 {
+                script.wait((7, "tar"), WaitClass::Unknown, S, 0, 0);
+                script.stacked(&["handle_reserve_ticket", "__reserve_bytes"]);
+            }
+            let findings = diagnose(&script.summary()).findings;
+            findings.into_iter().next().unwrap()
+        };
+        let found = first("compress-force=zstd:15", 900);
+        assert_eq!(found.cause, "file-system-cpu", "{found:?}");
+        assert!(found.sentence.starts_with("tar (7) spends 80 %"), "{}", found.sentence);
+        assert!(found.sentence.contains("/archive (btrfs) compresses"), "{}", found.sentence);
+        assert_eq!(first("compress-force=zstd:15", 50).cause, "space-nearly-full");
+        assert_eq!(first("discard=async", 900).cause, "space-nearly-full");
     }
 
     #[test]

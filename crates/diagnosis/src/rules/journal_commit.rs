@@ -1,11 +1,11 @@
 //! Threads wait for a journal commit.
 
 use super::*;
-use crate::programs::{self, Topic};
+use crate::programs::{self, FileRole, Topic};
 use facts::Waited;
 use facts::calls::{SYNC_ALL, SYNC_FILE};
 use facts::thresholds::WARNING_SHARE;
-use iowhy_analysis::summary::{ProcessRow, UsedRow};
+use iowhy_analysis::summary::{ActivityRow, ProcessRow, UsedRow};
 use std::collections::BTreeMap;
 
 /// The mean wait of slow commits: a commit is a few writes and a flush, single milliseconds on SSDs
@@ -55,7 +55,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
             (held, Filler::Syncs(syncing), &others)
         }
         None => {
-            let beside = || writer_beside(facts, &all.subject());
+            let waiting = all.subject();
+            let beside = || snapshot_of(facts, &waiting).or_else(|| writer_beside(facts, &waiting));
             let is_known = !matches!(filler, Filler::Unknown);
             (longest, if is_known { filler } else { beside().unwrap_or(filler) }, &all)
         }
@@ -105,7 +106,11 @@ fn remedy(
 ) -> String {
     let is_of_journal = matches!(kind, Some(JournalKind::Ext4 | JournalKind::Xfs));
     let program = programs::of(subject.process.as_deref(), None);
-    let own = program.and_then(|program| program.advice(Topic::Sync));
+    let topic = match filler {
+        Filler::Snapshot(..) => Topic::Snapshot,
+        _ => Topic::Sync,
+    };
+    let own = program.and_then(|program| program.advice(topic));
     let general = fix(facts, kind);
     match (filler, own.filter(|_| !held && is_of_journal)) {
         (Filler::Syncs(who), _) => format!("let {} {OF_SYNCS}; else {general}", words::who(who)),
@@ -184,6 +189,8 @@ enum Filler {
     Other(Subject, f64),
     /// Another program, and the bytes that it writes to files of the same file system.
     Writer(Subject, u64),
+    /// The program itself, which writes so many bytes of a snapshot.
+    Snapshot(Subject, u64),
     /// An unknown program.
     Unknown,
 }
@@ -210,6 +217,12 @@ impl Filler {
                 "; {} writes {} to files of the same file system meanwhile",
                 words::who(who),
                 words::bytes(*bytes as f64)
+            ),
+            Filler::Snapshot(who, bytes) => format!(
+                "; {} writes {} of its snapshot{} meanwhile",
+                words::who(who),
+                words::bytes(*bytes as f64),
+                who.file.as_ref().map(|file| format!(" {file}")).unwrap_or_default()
             ),
             Filler::Unknown => String::new(),
         }
@@ -239,6 +252,33 @@ fn writer_beside(facts: &Facts<'_>, waiting: &Subject) -> Option<Filler> {
     let process = Some(writer.to_owned());
     (is_much && bytes >= own.saturating_mul(FAR_MORE))
         .then_some(Filler::Writer(Subject { process, ..Subject::default() }, bytes))
+}
+
+/// Returns the process of the waiting program that writes a snapshot, far more than the program
+/// writes to other files: databases fork a process for that.
+fn snapshot_of(facts: &Facts<'_>, waiting: &Subject) -> Option<Filler> {
+    let process = waiting.process.as_deref()?;
+    let rows = facts.summary().activity.iter().flat_map(|activity| &activity.rows);
+    let own = rows.filter(|row| row.process.as_deref() == Some(process));
+    let is_snapshot = |row: &&ActivityRow| {
+        let role = row.file.as_deref().and_then(|file| programs::role_of(Some(process), file));
+        role == Some(FileRole::Snapshot)
+    };
+    let (snapshots, others): (Vec<&ActivityRow>, Vec<&ActivityRow>) = own.partition(is_snapshot);
+    let sum = |rows: &[&ActivityRow]| -> u64 {
+        rows.iter().map(|row| row.counts.write_bytes).fold(0, u64::saturating_add)
+    };
+    let most = snapshots.iter().max_by_key(|row| row.counts.write_bytes)?;
+    let bytes = sum(&snapshots);
+    let is_much = bytes as f64 >= MUCH_PER_S * facts.seconds();
+    let who = Subject {
+        process: most.process.clone(),
+        pid: Some(most.pid),
+        file: most.file.clone(),
+        ..Subject::default()
+    };
+    (is_much && bytes >= sum(&others).saturating_mul(FAR_MORE))
+        .then_some(Filler::Snapshot(who, bytes))
 }
 
 /// Returns who writes most to the device of a journal: half of the bytes and more.

@@ -95,9 +95,6 @@ fn how(
     serial: &SerialRequests<'_>,
     subject: &Subject,
 ) -> (String, &'static str) {
-    if let Some(map) = MappedReads::new(facts, serial.device) {
-        return (map.words(facts, subject), mapped::FAULTS);
-    }
     let again = facts.pages_again(&serial.device.device);
     if again >= MOST && is_direct(facts, serial) {
         let how = format!(
@@ -112,6 +109,9 @@ fn how(
     }
     let own = programs::of(subject.process.as_deref(), subject.file.as_deref());
     let own = own.and_then(|program| program.advice(programs::Topic::Reads));
+    if let Some(map) = MappedReads::new(facts, serial.device) {
+        return (map.words(facts, subject), own.unwrap_or(mapped::FAULTS));
+    }
     let bulk = || subject.process.as_deref().and_then(programs::advice_on_bulk);
     let own = own.or_else(bulk);
     if let Some(files) = small_files(facts, serial.device) {

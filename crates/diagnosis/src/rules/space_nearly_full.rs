@@ -5,7 +5,7 @@ use iowhy_model::command::shell_word;
 use iowhy_model::environment::Mount;
 
 /// Functions that wait until space is freed or found.
-const TICKETS: &[&str] = &[
+pub(super) const TICKETS: &[&str] = &[
     "handle_reserve_ticket",
     "wait_reserve_ticket",
     "btrfs_reserve_metadata_bytes",
@@ -32,7 +32,7 @@ const SEARCHES: &[&str] = &[
 const ALLOCATES: &[&str] = &["ext4_mb_new_blocks*"];
 /// The largest free share of a nearly full file system: ext4 reserves 5 % and btrfs's manual
 /// advises balance below 10 %.
-const FREE: f64 = 0.10;
+pub(super) const FREE: f64 = 0.10;
 
 /// The largest free share that is worth a warning however short the waits are: ENOSPC is near.
 /// Chosen.
@@ -67,7 +67,9 @@ fn judge(facts: &Facts<'_>) -> Judged {
     // btrfs may have space for data and none for metadata, which statfs does not show. Of a file
     // system that is not known the stack alone proves nothing: ext4 writes back before an
     // allocation while much is dirty.
-    clear_if(free.is_none_or(|free| free > FREE) && !is_btrfs && !is_search)?;
+    let is_full = free.is_some_and(|free| free <= FREE);
+    clear_if(!is_full && !is_btrfs && !is_search)?;
+    clear_if(is_btrfs && super::file_system_cpu::reserving(facts).is_some())?;
     let place = mount.map_or_else(|| "its file system".to_owned(), |mount| mount.path.clone());
     let left =
         free.map_or_else(String::new, |free| format!(", with {} free", words::percent(free)));
@@ -77,7 +79,6 @@ fn judge(facts: &Facts<'_>) -> Judged {
     };
     let sentence =
         format!("{} waits until {place} finds space to write{left}{search}", words::who(&subject));
-    let is_full = free.is_some_and(|free| free <= FREE);
     let is_last = free.is_some_and(|free| free <= LAST);
     let mut finding = Finding::of_blocked(facts, stacked.time_ns, sentence)
         .about(subject)
