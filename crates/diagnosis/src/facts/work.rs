@@ -282,7 +282,7 @@ impl Facts<'_> {
 
 #[cfg(test)]
 mod tests {
-    use crate::diagnose;
+    use crate::{Severity, diagnose};
     use crate::facts::Facts;
     use iowhy_analysis::script::ScriptSummary;
     use iowhy_model::file::Counts;
@@ -402,6 +402,28 @@ mod tests {
             "{}",
             by_turns.sentence
         );
+    }
+
+    #[test]
+    fn a_servers_only_worker_that_reads_all_the_time_is_worth_a_warning() {
+        let severity = |clients: u32, waited_ms: u64| {
+            let mut script = Script::new(10);
+            for _ in 0..waited_ms / 5 {
+                script.wait((1, "shop-api"), WaitClass::PageRead, 5 * MS, 5 * MS, 0);
+            }
+            script.sample(1, Metric::WorkClients, &process_subject(1, "shop-api"), 1.0);
+            for client in 0..clients {
+                script.chain(&[(20 + client, "curl"), (1, "shop-api")], 8000 * MS, 8000 * MS);
+            }
+            for row in &mut script.batch.wait_chains {
+                (row.pid, row.process) = (row.tid, row.thread);
+            }
+            let found = diagnose(&script.summary()).findings;
+            found.into_iter().find(|finding| finding.cause == "slow-reads").unwrap().severity
+        };
+        assert_eq!(severity(2, 9800), Severity::Warning);
+        assert_eq!(severity(1, 9800), Severity::Info, "who asks for much waits for it");
+        assert_eq!(severity(2, 6000), Severity::Info, "it has time to answer");
     }
 
     #[test]

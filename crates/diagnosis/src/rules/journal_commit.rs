@@ -520,6 +520,32 @@ mod tests {
         assert!(!found(1 << 20, "/data/new/1").contains("tar"), "a tenth of a MiB a second");
     }
 
+    #[test]
+    fn a_snapshot_of_the_waiting_program_is_named_with_its_process() {
+        let found = |snapshot: u64| {
+            let mut script = Script::new(10);
+            script
+                .environment
+                .mounts
+                .extend([("/data", 8)].iter().map(|(path, major)| mounted((path, *major))));
+            script.did((7, "redis-server"), "/data/appendonlydir/1.aof", written(4 << 20));
+            script.did((9, "redis-server"), "/data/temp-9.rdb", written(snapshot));
+            for _ in 0..30 {
+                script.wait((7, "redis-server"), WaitClass::JournalCommit, 200 * MS, 0, 0);
+                script.waited_on("sda", "/data/appendonlydir/1.aof", FSYNC);
+                script.stacked(&["jbd2_log_wait_commit", "ext4_sync_file"]);
+            }
+            let found = diagnose(&script.summary()).findings;
+            found.into_iter().find(|it| it.cause == "journal-commit").unwrap()
+        };
+        let large = found(100 << 20);
+        let said = "; redis-server (9) writes 100 MiB of its snapshot /data/temp-9.rdb meanwhile";
+        assert!(large.sentence.contains(said), "{}", large.sentence);
+        assert!(large.fix.starts_with("Redis: keep rdb-save-incremental-fsync"), "{}", large.fix);
+        let small = found(12 << 20);
+        assert!(!small.sentence.contains("snapshot"), "{}", small.sentence);
+    }
+
     fn written(write_bytes: u64) -> Counts {
         Counts { writes: 1, write_bytes, ..Counts::default() }
     }
