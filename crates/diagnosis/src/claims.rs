@@ -51,6 +51,8 @@ enum Cell {
     Chain(u32),
     /// Calls on files of a process, of which no part is a wait.
     Calls(u32),
+    /// Time of a process that its cgroup's CPU limit holds back, of which no part is a wait.
+    HeldBack(u32),
     /// The requests of a device, by its place in the list; for time that no program waits for.
     Requests(u32),
 }
@@ -100,6 +102,11 @@ impl Claims {
     /// Returns time in which a process was in calls on files without waiting.
     pub fn of_calls(pid: u32, time_ns: u64) -> Claims {
         [(Cell::Calls(pid), time_ns)].into_iter().collect()
+    }
+
+    /// Returns time in which the CPU limit of its cgroup held a process back outside its waits.
+    pub fn of_held_back(pid: u32, time_ns: u64) -> Claims {
+        [(Cell::HeldBack(pid), time_ns)].into_iter().collect()
     }
 
     /// Returns the part of these waits in which their threads were ready and had no CPU.
@@ -169,7 +176,9 @@ impl Claims {
     /// Whether all that is claimed is time without a CPU, of which storage takes none.
     pub fn are_of_cpu(&self) -> bool {
         !self.is_empty()
-            && self.times().all(|(cell, _)| matches!(cell, Cell::Wait(_, Segment::Cpu)))
+            && self
+                .times()
+                .all(|(cell, _)| matches!(cell, Cell::Wait(_, Segment::Cpu) | Cell::HeldBack(_)))
     }
 
     /// Whether nothing is claimed.

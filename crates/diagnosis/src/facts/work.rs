@@ -282,8 +282,8 @@ impl Facts<'_> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Severity, diagnose};
     use crate::facts::Facts;
+    use crate::{Severity, diagnose};
     use iowhy_analysis::script::ScriptSummary;
     use iowhy_model::file::Counts;
     use iowhy_model::metric::process_subject;

@@ -235,8 +235,10 @@ impl Throttled<'_> {
             words::percent(its),
         );
         let threads = waited.groups.iter().map(|group| group.threads).max().unwrap_or(1);
-        of_lost(facts, lost_ns, whole_ns - waited.time_ns, sentence)
-            .claiming(Claims::of_cpu(waited))
+        let beside_ns = whole_ns - waited.time_ns;
+        let beside = Claims::of_held_back(subject.pid.unwrap_or_default(), beside_ns);
+        of_lost(facts, lost_ns, beside_ns, sentence)
+            .claiming(Claims::of_cpu(waited).and(&beside))
             .holding(share_of_thread(facts, lost_ns, threads))
             .about(subject)
             .shown(
@@ -268,6 +270,7 @@ impl Throttled<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::{Claims, Facts};
     use crate::{Finding, Severity, diagnose};
     use iowhy_analysis::script::ScriptSummary;
     use iowhy_model::script::{MS, S, START_NS, Script};
@@ -371,6 +374,22 @@ mod tests {
         );
         assert_eq!((found.subject.pid, found.evidence[0].figure), (Some(7), 8e9));
         assert!(found.sentence.contains("(/pods/a) throttles cat (7)"), "{}", found.sentence);
+    }
+
+    #[test]
+    fn a_limit_outside_the_waits_is_no_symptom_of_them() {
+        let mut script = limited(100_000, 8 * S, 0);
+        for wait in &mut script.batch.waits {
+            // A sync of 2 ms, and hardly any of it without a CPU.
+            (wait.class, wait.syscall) = (WaitClass::JournalCommit, Some(75));
+            (wait.run_queue_ns, wait.duration_ns) = (MS / 100, 2 * MS);
+        }
+        let summary = script.summary();
+        let found = diagnose(&summary).findings.remove(0);
+        assert_eq!(found.cause, "cpu-starvation", "{found:?}");
+        let waits = Claims::of_waits(&Facts::new(&summary).waits(|_| true));
+        let (shared_ns, own_ns) = found.claims.shared_with(&waits);
+        assert!(2 * shared_ns < own_ns, "{shared_ns} of {own_ns} are in its waits");
     }
 
     #[test]
