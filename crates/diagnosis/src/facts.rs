@@ -34,7 +34,7 @@ pub mod targets;
 pub mod thresholds;
 mod waited;
 mod work;
-mod writers;
+pub mod writers;
 mod writing;
 
 pub use behind::BehindProgram;

@@ -55,7 +55,7 @@ impl Facts<'_> {
         own.any(|series| series.max.unwrap_or(series.last) > 0.0)
     }
 
-    fn work_of(&self, pid: u32) -> Option<&Work> {
+    pub(super) fn work_of(&self, pid: u32) -> Option<&Work> {
         self.summary().work.get(&pid)
     }
 

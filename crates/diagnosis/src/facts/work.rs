@@ -253,13 +253,13 @@ impl Facts<'_> {
     }
 
     /// Whether several other processes wait for one that works for clients, each for half of the
-    /// watch and more: so does everybody else who asks it.
+    /// watch and more.
     pub fn holds_clients_up(&self, pid: u32) -> bool {
-        let work = self.summary().work.get(&pid);
+        let is_serving = self.work_of(pid).is_some_and(|work| work.kind == WorkKind::Serving);
         let half = |row: &ChainRow| row.time_ns.saturating_mul(2) >= self.duration_ns();
         let behind = self.waiters_behind(pid).filter(|(row, _)| half(row));
         let clients: u64 = behind.map(|(_, first)| first.processes.max(1)).sum();
-        work.is_some_and(|work| work.kind == WorkKind::Serving) && clients >= 2
+        is_serving && clients >= 2
     }
 
     /// Whether other programs wait for a process, for a tenth of the watch in all. Chosen: as for a

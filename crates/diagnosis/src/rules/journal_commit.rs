@@ -5,6 +5,7 @@ use crate::programs::{self, FileRole, Topic};
 use facts::Waited;
 use facts::calls::{SYNC_ALL, SYNC_FILE};
 use facts::thresholds::WARNING_SHARE;
+use facts::writers::Place;
 use iowhy_analysis::summary::{ActivityRow, ProcessRow, UsedRow};
 use std::collections::BTreeMap;
 
@@ -239,12 +240,17 @@ const FAR_MORE: u64 = 4;
 /// what a slow device takes at once.
 const MUCH_PER_S: f64 = 1_048_576.0;
 
+/// Returns the file system that a program waits for.
+fn place(facts: &Facts<'_>, waiting: &Subject) -> Option<Place> {
+    let own = waiting.file.as_deref().and_then(|file| facts.place_of(file));
+    own.or_else(|| facts.place_changed_by(waiting.process.as_deref()?))
+}
+
 /// Returns who writes to files of the file system that a program waits for, far more than that one
 /// itself: what is written back may have been dirtied before the watch.
 fn writer_beside(facts: &Facts<'_>, waiting: &Subject) -> Option<Filler> {
     let process = waiting.process.as_deref();
-    let own_place = waiting.file.as_deref().and_then(|file| facts.place_of(file));
-    let place = own_place.or_else(|| facts.place_changed_by(process?))?;
+    let place = place(facts, waiting)?;
     let mut written = facts.written_by_calls(place);
     let own = process.and_then(|name| written.remove(name)).unwrap_or(0);
     let (writer, bytes) = written.into_iter().max_by_key(|(_, bytes)| *bytes)?;
@@ -254,12 +260,16 @@ fn writer_beside(facts: &Facts<'_>, waiting: &Subject) -> Option<Filler> {
         .then_some(Filler::Writer(Subject { process, ..Subject::default() }, bytes))
 }
 
-/// Returns the process of the waiting program that writes a snapshot, far more than the program
-/// writes to other files: databases fork a process for that.
+/// Returns the process of the waiting program that writes a snapshot to the same file system, far
+/// more than the program writes to its other files: databases fork a process for that.
 fn snapshot_of(facts: &Facts<'_>, waiting: &Subject) -> Option<Filler> {
     let process = waiting.process.as_deref()?;
     let rows = facts.summary().activity.iter().flat_map(|activity| &activity.rows);
-    let own = rows.filter(|row| row.process.as_deref() == Some(process));
+    let place = place(facts, waiting)?;
+    let own = rows.filter(|row| {
+        let is_here = row.file.as_deref().and_then(|file| facts.place_of(file)) == Some(place);
+        is_here && row.process.as_deref() == Some(process)
+    });
     let is_snapshot = |row: &&ActivityRow| {
         let role = row.file.as_deref().and_then(|file| programs::role_of(Some(process), file));
         role == Some(FileRole::Snapshot)
@@ -522,14 +532,11 @@ mod tests {
 
     #[test]
     fn a_snapshot_of_the_waiting_program_is_named_with_its_process() {
-        let found = |snapshot: u64| {
+        let found = |snapshot: u64, path: &str| {
             let mut script = Script::new(10);
-            script
-                .environment
-                .mounts
-                .extend([("/data", 8)].iter().map(|(path, major)| mounted((path, *major))));
+            script.environment.mounts = ["/data", "/other"].iter().zip(8..).map(mounted).collect();
             script.did((7, "redis-server"), "/data/appendonlydir/1.aof", written(4 << 20));
-            script.did((9, "redis-server"), "/data/temp-9.rdb", written(snapshot));
+            script.did((9, "redis-server"), path, written(snapshot));
             for _ in 0..30 {
                 script.wait((7, "redis-server"), WaitClass::JournalCommit, 200 * MS, 0, 0);
                 script.waited_on("sda", "/data/appendonlydir/1.aof", FSYNC);
@@ -538,12 +545,13 @@ mod tests {
             let found = diagnose(&script.summary()).findings;
             found.into_iter().find(|it| it.cause == "journal-commit").unwrap()
         };
-        let large = found(100 << 20);
+        let large = found(100 << 20, "/data/temp-9.rdb");
         let said = "; redis-server (9) writes 100 MiB of its snapshot /data/temp-9.rdb meanwhile";
         assert!(large.sentence.contains(said), "{}", large.sentence);
         assert!(large.fix.starts_with("Redis: keep rdb-save-incremental-fsync"), "{}", large.fix);
-        let small = found(12 << 20);
-        assert!(!small.sentence.contains("snapshot"), "{}", small.sentence);
+        for other in [found(12 << 20, "/data/temp-9.rdb"), found(100 << 20, "/other/temp-9.rdb")] {
+            assert!(!other.sentence.contains("snapshot"), "{}", other.sentence);
+        }
     }
 
     fn written(write_bytes: u64) -> Counts {
