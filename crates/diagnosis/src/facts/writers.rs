@@ -1,7 +1,7 @@
 //! The programs that write to a file system, by their calls: what is written back may have been
 //! dirtied before the watch, and then its requests have no writer.
 //!
-//! What does not belong here: how a program writes ([`super::writing`]).
+//! What does not belong here: how a program writes (`writing`).
 
 use super::Facts;
 use iowhy_analysis::summary::ActivityRow;
