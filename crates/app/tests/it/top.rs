@@ -302,6 +302,23 @@ fn sizes_may_change_as_often_as_they_like() {
     assert_eq!(terminal.settled(), before);
 }
 
+/// Sizes that change faster than it draws may end where they began; what the terminal cut off
+/// meanwhile is lost all the same.
+#[test]
+fn a_size_that_was_another_for_a_moment_is_drawn_anew() {
+    let terminal = TmuxTerminal::shown();
+    let before = terminal.settled();
+    let process = terminal.process();
+    terminal.signal(&process, "STOP");
+    for (columns, rows) in [("1", "1"), ("80", "24")] {
+        terminal.tmux(["resize-window", "-t", ":0", "-x", columns, "-y", rows]);
+    }
+    let cut = terminal.settled();
+    terminal.signal(&process, "CONT");
+    assert_ne!(cut, before);
+    assert_eq!(terminal.settled(), before);
+}
+
 #[test]
 fn without_a_terminal_it_says_what_to_use_instead() {
     let output = iowhy(["top", "nowhere"]);

@@ -65,6 +65,9 @@ pub struct TakenTerminal {
     signal: Arc<AtomicBool>,
     drawn: Instant,
     area: Rect,
+    /// Whether the terminal may have lost what was drawn: its size changed, perhaps back to what it
+    /// was.
+    is_spoiled: bool,
 }
 
 impl TakenTerminal {
@@ -92,7 +95,8 @@ impl TakenTerminal {
             Ok((terminal, input)) => {
                 let drawn = Instant::now() - FRAME;
                 let terminal = ManuallyDrop::new(terminal);
-                Ok(TakenTerminal { terminal, input, signal, drawn, area: Rect::default() })
+                let area = Rect::default();
+                Ok(TakenTerminal { terminal, input, signal, drawn, area, is_spoiled: false })
             }
             Err(cause) => {
                 give_back();
@@ -116,7 +120,8 @@ impl TakenTerminal {
     fn draw_within(&mut self, render: impl FnOnce(&mut Frame)) -> io::Result<()> {
         let Size { width, height } = self.terminal.size()?;
         let area = Rect::new(0, 0, width.min(MOST_COLUMNS), height.min(MOST_ROWS));
-        if area != self.area {
+        let is_spoiled = std::mem::take(&mut self.is_spoiled);
+        if is_spoiled || area != self.area {
             self.terminal.resize(area)?;
             self.area = area;
         }
@@ -135,7 +140,11 @@ impl TakenTerminal {
             return Ok(vec![TerminalEvent::Gone]);
         }
         match events {
-            Ok(events) => Ok(events),
+            Ok(events) => {
+                self.is_spoiled |=
+                    events.iter().any(|event| matches!(event, TerminalEvent::Resized));
+                Ok(events)
+            }
             Err(cause) if has_hung_up(&cause) => Ok(vec![TerminalEvent::Gone]),
             Err(cause) => Err(failed(cause)),
         }
