@@ -95,10 +95,36 @@ fn escaped(text: &str, style: &Style) -> TableCell {
     escape(text, style).into_owned().into()
 }
 
-/// Draws the table, and below it the command that grants the missing privileges. The command is
-/// never wrapped, so that it can be copied.
+/// The answer in a sentence: what is missing, then what is there in part.
+fn verdict(rows: &[CheckRow]) -> String {
+    let named = |states: &[CheckState]| {
+        let mut names: Vec<&str> = Vec::new();
+        for row in rows.iter().filter(|row| states.contains(&row.state)) {
+            if !names.contains(&row.what.as_str()) {
+                names.push(&row.what);
+            }
+        }
+        names.join(", ")
+    };
+    let missing = named(&[CheckState::No]);
+    let partly = named(&[CheckState::Partly, CheckState::Unknown]);
+    match (missing.as_str(), partly.as_str()) {
+        ("", "") => "iowhy can use everything that it knows on this machine.".to_owned(),
+        ("", partly) => format!("iowhy works on this machine. Limited or unknown: {partly}."),
+        (missing, "") => format!("iowhy is limited on this machine. Missing: {missing}."),
+        (missing, partly) => format!(
+            "iowhy is limited on this machine. Missing: {missing}. Limited or unknown: {partly}."
+        ),
+    }
+}
+
+/// Draws the answer and the table, and below it the command that grants the missing privileges.
+/// The command is never wrapped, so that it can be copied.
 pub fn render(rows: &[CheckRow], grant: Option<&str>, style: &Style) -> String {
-    let mut lines: Vec<String> = draw(&CHECK, rows, style).lines().collect();
+    let verdict = verdict(rows);
+    let mut lines = fold::prose(&escape(&verdict, style), style.columns());
+    lines.push(String::new());
+    lines.extend(draw(&CHECK, rows, style).lines());
     if let Some(command) = grant {
         lines.push(String::new());
         let text = "Run it with sudo, or grant what it needs:";

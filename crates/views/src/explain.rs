@@ -6,7 +6,7 @@ use crate::json;
 use crate::style::{Paint, Style};
 use crate::text::{figure, readable, share, weight};
 use iowhy_analysis::Summary;
-use iowhy_diagnosis::{Diagnosis, Finding, NotJudged, Rule, bottleneck, rules};
+use iowhy_diagnosis::{Diagnosis, Finding, NotJudged, Rule, bottleneck, rule_of, rules};
 use iowhy_model::command::of_source;
 use serde::Serialize;
 
@@ -81,35 +81,58 @@ pub fn causes(seen: Option<SeenCause<'_>>, style: &Style) -> String {
 }
 
 impl CausePage<'_> {
-    /// Lists the causes by their outcome in a diagnosis.
+    /// Lists the findings by their numbers and the other causes by their outcome.
     fn judged(&mut self, seen: &SeenCause<'_>) {
-        let all: Vec<&Rule> = rules::ALL.iter().chain(bottleneck::ALL).collect();
-        let verdict = |rule: &Rule| judged(seen.diagnosis, rule.cause);
-        let is_found = |judged_cause: &JudgedCause| {
-            matches!(judged_cause, JudgedCause::Found(_) | JudgedCause::Symptom(_))
-        };
-        let is_unknown =
-            |judged_cause: &JudgedCause| matches!(judged_cause, JudgedCause::Unknown(_));
-        let found = all.iter().filter(|cause| is_found(&verdict(cause))).copied().collect();
-        let unknown = all.iter().filter(|cause| is_unknown(&verdict(cause))).copied().collect();
-        self.listed("FOUND", found, seen.diagnosis);
-        self.listed("NOT JUDGED", unknown, seen.diagnosis);
-        let clear = all.iter().filter(|cause| matches!(verdict(cause), JudgedCause::Clear));
-        let clear: Vec<&str> = clear.map(|clear| clear.cause).collect();
+        self.found(seen.diagnosis);
+        self.not_judged(seen.diagnosis);
+        let all = rules::ALL.iter().chain(bottleneck::ALL);
+        let clear =
+            all.filter(|rule| matches!(judged(seen.diagnosis, rule.cause), JudgedCause::Clear));
+        let clear: Vec<&str> = clear.map(|rule| rule.cause).collect();
         if !clear.is_empty() {
             self.heading("NOT DETECTED");
             self.prose(&clear.join(", "));
         }
     }
 
-    fn listed(&mut self, heading: &str, rules: Vec<&Rule>, diagnosis: &Diagnosis) {
-        if rules.is_empty() {
+    /// The findings as the first screen numbers them, each with what it explains.
+    fn found(&mut self, diagnosis: &Diagnosis) {
+        if diagnosis.findings.is_empty() {
             return;
         }
-        self.heading(heading);
-        for rule in rules {
-            let said = judged(diagnosis, rule.cause).sentence();
-            self.prose(&format!("{:<20} {}: {said}", rule.cause, rule.title));
+        self.heading("FOUND");
+        for (number, finding) in (1..).zip(&diagnosis.findings) {
+            self.listed(&number.to_string(), finding.cause, &JudgedCause::Found(finding));
+            for cause in finding.symptoms.iter().chain(&finding.bottlenecks) {
+                let judged = judged(diagnosis, cause);
+                // One finding has a symptom that several explain.
+                if matches!(judged, JudgedCause::Symptom(of) if of.cause == finding.cause) {
+                    self.listed("", cause, &judged);
+                }
+            }
+        }
+    }
+
+    fn not_judged(&mut self, diagnosis: &Diagnosis) {
+        let verdicts = diagnosis.not_judged.iter().map(|missing| judged(diagnosis, missing.cause));
+        let unknown = verdicts.filter_map(|verdict| match verdict {
+            JudgedCause::Unknown(missing) => Some(missing),
+            _ => None,
+        });
+        for (index, missing) in unknown.enumerate() {
+            if index == 0 {
+                self.heading("NOT JUDGED");
+            }
+            self.listed("", missing.cause, &JudgedCause::Unknown(missing));
+        }
+    }
+
+    fn listed(&mut self, number: &str, cause: &str, judged: &JudgedCause<'_>) {
+        let title = rule_of(cause).map_or(cause, |rule| rule.title);
+        let text = readable(&format!("{cause:<20} {title}: {}", judged.sentence()), self.style);
+        for (index, line) in fold::prose(&text, self.style.columns() - 4).iter().enumerate() {
+            let before = if index == 0 { number } else { "" };
+            self.line(&format!("{before:>2}  {line}"));
         }
     }
 }

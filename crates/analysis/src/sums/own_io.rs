@@ -10,7 +10,7 @@ use rustc_hash::FxHashSet;
 use std::borrow::Cow;
 
 /// The name of iowhy's processes.
-pub(crate) const PROCESS: &str = "iowhy";
+pub const PROCESS: &str = "iowhy";
 
 /// Whether the process of that name is iowhy's.
 #[inline]

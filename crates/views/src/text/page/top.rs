@@ -1,5 +1,6 @@
 //! Shares of the requests' time: processes, files and the code path, a line each. Where most of the
-//! time is other devices', they are those of the device that the first finding is about.
+//! time is other devices', they are those of the device that the first finding is about. iowhy's own
+//! requests are in the first lines of the screen, not here.
 
 use super::super::paths::share_of;
 use super::super::usage::{UsageRow, file_name, process_name, program_name, rows};
@@ -8,7 +9,7 @@ use crate::escape::{cut, escape, fit, width};
 use crate::fold::wrap;
 use crate::human;
 use crate::style::{Paint, Style};
-use iowhy_analysis::Summary;
+use iowhy_analysis::{Summary, own_io};
 use iowhy_analysis::summary::{CodePathRow, DeviceSummary, Usage, UsedRow};
 use iowhy_model::Origin;
 use iowhy_model::compact_sort::CompactSort;
@@ -40,8 +41,9 @@ pub(super) fn section(summary: &Summary, sick: Option<&DeviceSummary>, screen: &
             (of_what, lines, patterns.map_or(&[][..], |known| &known.code_paths))
         }
         None => {
-            let processes =
-                rows(&summary.programs, &style, |row| (program_name(row, &style), None));
+            let mut programs = summary.programs.clone();
+            programs.rows.retain(|row| row.subject.process != own_io::PROCESS);
+            let processes = rows(&programs, &style, |row| (program_name(row, &style), None));
             let files = rows(&summary.files, &style, |row| (file_name(row, &style), None));
             let lines =
                 vec![("processes", shares(processes, &style)), ("files", shares(files, &style))];
@@ -82,6 +84,9 @@ fn time_share(device: &DeviceSummary, summary: &Summary) -> f64 {
 fn processes_of(device: &DeviceSummary, style: &Style) -> Vec<UsageRow> {
     let mut found: Vec<UsageRow> = Vec::new();
     for row in &device.processes {
+        if row.subject.process == own_io::PROCESS {
+            continue;
+        }
         let name = process_name(&row.subject, style);
         let program = escape(&row.subject.process, style).into_owned();
         let is_same = |usage: &&mut UsageRow| {
