@@ -3,7 +3,8 @@
 use crate::args::WantedColour;
 use crate::failure::Failure;
 use iowhy_blktrace::trace::Warnings;
-use iowhy_model::{Environment, Losses};
+use iowhy_model::loss::{Loss, Losses};
+use iowhy_model::Environment;
 use iowhy_views::escape::escape;
 use iowhy_views::fold;
 use iowhy_views::style::Style;
@@ -230,7 +231,7 @@ pub fn warnings(warnings: &Warnings) {
 
 /// The losses, a sentence each.
 pub fn loss_sentences(losses: &Losses) -> Vec<String> {
-    losses.items.iter().map(|loss| format!("lost: {}", loss.sentence())).collect()
+    losses.items.iter().map(Loss::note).collect()
 }
 
 /// Prints the losses to standard error.

@@ -36,6 +36,13 @@ impl Loss {
         figures::counted(self.count, &self.meaning)
     }
 
+    /// The sentence after what it is: `lost: 3 requests that have no record`, `incomplete: 1 wait
+    /// whose stack could not be stored`.
+    pub fn note(&self) -> String {
+        let kind = if self.is_of_whole_records() { "lost" } else { "incomplete" };
+        format!("{kind}: {}", self.sentence())
+    }
+
     /// Whether whole requests or waits have no record, not only a detail of them.
     pub fn is_of_whole_records(&self) -> bool {
         self.requests || WHOLE_WAITS.contains(&self.place.as_str())

@@ -173,7 +173,7 @@ fn say_what_there_is(requests: u64, environment: &Environment, directory: &Path)
     let requests = counted(requests, "requests");
     output::note(&format!("recorded {requests} in {seconds:.1} s, {lost} lost, into {path}"));
     for loss in environment.losses.items.iter().filter(|loss| loss.requests) {
-        output::note(&format!("lost: {}", loss.sentence()));
+        output::note(&loss.note());
     }
     let source = sources::words(&[directory.to_owned()]);
     output::note(&format!("show it with: `iowhy report {source}`"));

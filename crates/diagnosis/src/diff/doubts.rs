@@ -28,7 +28,7 @@ pub(super) fn doubts(compared: &ComparedTimes<'_>) -> Vec<String> {
 fn of_side(summary: &Summary) -> Vec<String> {
     let mut doubts = Vec::new();
     for loss in &summary.losses.items {
-        doubts.push(format!("lost: {}", loss.sentence()));
+        doubts.push(loss.note());
     }
     if summary.environment.hides_others() {
         let filter = &summary.environment.filter;

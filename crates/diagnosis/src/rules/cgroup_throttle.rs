@@ -1,5 +1,8 @@
 //! A cgroup's I/O limit delays bios before they become requests.
 
+#[path = "cgroup_throttle/journal.rs"]
+mod journal;
+
 use super::*;
 use crate::facts::thresholds::WARNING_SHARE;
 use facts::Waited;
@@ -64,7 +67,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         return Ok(RuleVerdict::Clear);
     }
     let mut subject = waited.subject();
-    let behind = behind_journal(facts, &subject);
+    let behind = journal::behind_thread(facts, &subject);
     let finding = if behind.time_ns > 0 {
         let claims = Claims::of_class(&waited).and(&Claims::of_waits(&behind));
         Finding::of_blocked(facts, held_ns + behind.time_ns, String::new()).claiming(claims)
@@ -80,7 +83,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let known = subject.device.as_deref().and_then(|device| only_limit(facts, device));
     let pid = words::pid(&subject);
     let mut finding = finding
-        .saying(by.sentence(&subject, known.as_ref()) + &of_behind(&behind))
+        .saying(by.sentence(&subject, known.as_ref()) + &journal::words_of(&behind))
         .about(subject)
         .sure(if held_ns > 0 { Confidence::Certain } else { Confidence::Likely })
         .fix(by.fix(&pid, known.as_ref()))
@@ -104,36 +107,6 @@ fn judge(facts: &Facts<'_>) -> Judged {
         );
     }
     Ok(finding.into())
-}
-
-/// Returns the waits of others for the journal of a device, if a thread in the limit holds it up: a
-/// commit waits until all have ended that change the file system.
-fn behind_journal<'a>(facts: &Facts<'a>, limited: &Subject) -> Waited<'a> {
-    let rows = facts.chains();
-    let mut held = rows.filter(|row| {
-        row.class == WaitClass::CgroupThrottle.word()
-            && row.device == limited.device
-            && row.steps.iter().any(|step| step.process.starts_with("jbd2"))
-    });
-    if held.next().is_none() {
-        return Waited::default();
-    }
-    facts.waits(|group| {
-        let is_on = group.device.is_none() || group.device == limited.device;
-        is_on && super::journal_commit::OF_JOURNAL.contains(&group.class)
-    })
-}
-
-/// `; python3 (7) waits for the journal that it holds up, 2.0 s on average`.
-fn of_behind(behind: &Waited<'_>) -> String {
-    match behind.time_ns {
-        0 => String::new(),
-        _ => format!(
-            ", which holds up the file system's journal meanwhile: {} waits for it, {} on average",
-            words::who(&behind.subject()),
-            words::time(behind.mean_ns()),
-        ),
-    }
 }
 
 /// A limit that is known.
@@ -203,10 +176,14 @@ fn is_held_above(device: &DeviceSummary, waited: &Waited<'_>) -> bool {
     let pages = [WaitClass::Fsync, WaitClass::PageLock];
     let of_pages = waited.groups.iter().filter(|group| pages.contains(&group.class));
     let of_pages = Waited::from_groups(of_pages.copied().collect());
-    let request = facts::stage(device, Direction::Write, Interval::Q2c);
-    let request_ns = request.map_or(0.0, |stage| stage.p99_ns as f64);
     let is_most = of_pages.class_ns.saturating_mul(2) > waited.time_ns;
-    request_ns > 0.0 && is_most && of_pages.mean_ns() >= TIMES_REQUEST * request_ns
+    is_most && is_far_longer(device, of_pages.mean_ns())
+}
+
+/// Whether a wait is much longer than nearly all of the device's writes take.
+fn is_far_longer(device: &DeviceSummary, wait_ns: f64) -> bool {
+    let request = facts::stage(device, Direction::Write, Interval::Q2c);
+    request.is_some_and(|stage| stage.p99_ns > 0 && wait_ns >= TIMES_REQUEST * stage.p99_ns as f64)
 }
 
 /// Whether a cgroup is another one or below it.
@@ -250,19 +227,27 @@ fn of_bound(facts: &Facts<'_>, bound: &BoundCgroup<'_>) -> Option<Finding> {
         let time = words::time(other.waited.time_ns as f64);
         format!("; {who} in the same cgroup {wait} {time}")
     });
-    let sentence = format!(
-        "the I/O limit of cgroup {} ({}) on {name} throttles {who}, which {wait} {} in {}, {} \
-         each, and {why}{}",
-        bound.known.path,
-        bound.known.limit,
-        words::time(first.waited.time_ns as f64),
-        call.unwrap_or("I/O"),
-        words::time(first.waited.mean_ns()),
-        beside.as_deref().unwrap_or_default(),
-    );
+    let is_limited = |group: &WaitGroup| {
+        group.cgroup.as_deref().is_some_and(|own| is_within(own, &bound.known.path))
+    };
+    let is_far_longer = |wait_ns| is_far_longer(bound.device, wait_ns);
+    let behind = journal::behind_data(facts, bound.device, is_limited, is_far_longer);
+    let limit = format!("the I/O limit of cgroup {} ({})", bound.known.path, bound.known.limit);
+    let sentence = match behind.time_ns {
+        0 => format!(
+            "{limit} on {name} throttles {who}, which {wait} {} in {}, {} each, and {why}{}",
+            words::time(first.waited.time_ns as f64),
+            call.unwrap_or("I/O"),
+            words::time(first.waited.mean_ns()),
+            beside.as_deref().unwrap_or_default(),
+        ),
+        _ => format!("{limit} on {name} throttles {who}{}", journal::words_of(&behind)),
+    };
     let pid = words::pid(&subject);
     // Time at the device is the device's: a limit acts before a request exists.
-    let finding = Finding::of_class(facts, &bound.waited, sentence).about(subject);
+    let claims = Claims::of_class(&bound.waited).and(&Claims::of_waits(&behind));
+    let blocked_ns = bound.waited.class_ns.saturating_add(behind.time_ns);
+    let finding = Finding::of_blocked(facts, blocked_ns, sentence).claiming(claims).about(subject);
     // Of a thinned watch its requests may be missing.
     let finding = match bound.share > 0.0 {
         true => finding.shown("what it does of its limit", bound.share * 100.0, "%", "iowhy proc"),
@@ -272,6 +257,10 @@ fn of_bound(facts: &Facts<'_>, bound: &BoundCgroup<'_>) -> Option<Finding> {
     let fix = match beside {
         Some(_) => format!("{fix}; or give programs that need not share it cgroups of their own"),
         None => fix,
+    };
+    let fix = match behind.time_ns {
+        0 => fix,
+        _ => format!("{fix}; or {}", journal::OWN),
     };
     let finding = finding
         .shown("blocked time", bound.waited.time_ns as f64, "ns", "iowhy waits")
@@ -475,7 +464,7 @@ mod tests {
         };
         let first = throttled(true).swap_remove(0);
         assert_eq!(first.cause, "cgroup-throttle");
-        let said = "holds up the file system's journal meanwhile: mail (8) waits for it, 8.00 s";
+        let said = "holds up the file system's journal: mail (8) waits for it, 8.00 s";
         assert!(first.sentence.contains(said), "{}", first.sentence);
         assert!(first.symptoms.contains(&"journal-commit"), "{first:?}");
         assert_eq!(throttled(false)[0].cause, "journal-commit");
@@ -566,6 +555,39 @@ mod tests {
         assert_eq!(rows(&held), ["blocked time"]);
         assert_eq!(judged("/other", 1), None);
         assert_eq!(judged("/job/export", 400), None, "the device is as slow");
+    }
+
+    #[test]
+    fn held_back_data_holds_up_the_journal_for_others() {
+        let judged = |waited_ms: u64| {
+            let mut script = Script::new(10);
+            let write = script.write("sda", 4096).by(7, "rsync");
+            write.direct(1000, 1000, MS).add();
+            for (who, class, ms, cgroup) in [
+                ((7, "rsync"), WaitClass::Fsync, 3000, "/job"),
+                ((7, "rsync"), WaitClass::JournalCommit, 1000, "/job"),
+                ((8, "etcd"), WaitClass::JournalCommit, 3000, "/db"),
+            ] {
+                script.wait(who, class, ms * MS, 0, 0);
+                script.waited_on("sda", "/srv/a", 74);
+                let cgroup = script.names.intern(cgroup);
+                script.batch.waits.last_mut().unwrap().cgroup = Some(cgroup);
+            }
+            script.chain(&[(8, "etcd"), (3, "jbd2/sda-8")], waited_ms * MS, waited_ms * MS);
+            script.batch.wait_chains[1].process = Some(script.names.intern("jbd2/sda-8"));
+            let disk = script.device("sda", &[]);
+            (disk.major, disk.minor) = (8, 0);
+            let limit = ("io.max".to_owned(), "8:0 wbps=2097152".to_owned());
+            let cgroup = Cgroup { path: "/job".to_owned(), ..Cgroup::default() };
+            script.environment.cgroups.push(Cgroup { settings_start: [limit].into(), ..cgroup });
+            diagnose(&script.summary()).findings
+        };
+        let first = judged(2000).swap_remove(0);
+        assert_eq!(first.cause, "cgroup-throttle");
+        let said = "throttles rsync (7), which holds up the file system's journal: etcd (8) waits";
+        assert!(first.sentence.contains(said), "{}", first.sentence);
+        let short = judged(5);
+        assert!(short.iter().all(|finding| !finding.sentence.contains("holds up")), "{short:?}");
     }
 
     #[test]

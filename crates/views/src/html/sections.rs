@@ -139,7 +139,7 @@ fn losses(summary: &Summary, style: &Style) -> Markup {
             ul {
                 @if summary.losses.items.is_empty() { li { "Nothing was lost." } }
                 @for loss in &summary.losses.items {
-                    li.alert { (escape(&loss.sentence(), style)) }
+                    li.alert { (escape(&loss.note(), style)) }
                 }
                 @for limit in &environment.limits { li { (prose(&escape(limit, style))) } }
             }

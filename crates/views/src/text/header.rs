@@ -271,7 +271,7 @@ pub(super) fn kept(summary: &Summary, screen: &mut Screen) {
 pub(super) fn losses(summary: &Summary, screen: &mut Screen) {
     let style = *screen.style;
     for loss in &summary.losses.items {
-        let note = format!("! lost: {} ({})", loss.sentence(), loss.place);
+        let note = format!("! {} ({})", loss.note(), loss.place);
         let note = escape(&note, &style);
         screen.prose(&note, 0, Paint::Alert);
     }
