@@ -49,6 +49,8 @@ pub enum FileRole {
     NewSegment,
     /// Tables, indexes, data files.
     Data,
+    /// A table that a statement builds anew, until it replaces the old one.
+    NewTable,
     /// Sorts and hashes that did not fit in memory, scratch files.
     Temporary,
     /// Log messages.
@@ -66,6 +68,7 @@ impl FileRole {
             WriteAheadLog => "write-ahead log",
             FileRole::NewSegment => "new segment of the write-ahead log",
             Data => "data files",
+            FileRole::NewTable => "table that is built anew",
             Temporary => "temporary files",
             Log => "message log",
             FileRole::Snapshot => "snapshot",

@@ -9,6 +9,7 @@ use iowhy_analysis::Summary;
 use iowhy_diagnosis::{Diagnosis, Finding, NotJudged, Rule, bottleneck, rule_of, rules};
 use iowhy_model::command::of_source;
 use serde::Serialize;
+use std::collections::BTreeSet;
 
 /// The source that was examined.
 #[derive(Clone, Copy, Debug)]
@@ -103,7 +104,9 @@ impl CausePage<'_> {
         self.heading("FOUND");
         for (number, finding) in (1..).zip(&diagnosis.findings) {
             self.listed(&number.to_string(), finding.cause, &JudgedCause::Found(finding));
-            for cause in finding.symptoms.iter().chain(&finding.bottlenecks) {
+            let symptoms: BTreeSet<_> =
+                finding.symptoms.iter().chain(&finding.bottlenecks).copied().collect();
+            for cause in symptoms {
                 let judged = judged(diagnosis, cause);
                 // One finding has a symptom that several explain.
                 if matches!(judged, JudgedCause::Symptom(of) if of.cause == finding.cause) {

@@ -69,6 +69,7 @@ impl BottleneckKind {
             (_, Some(FileRole::Snapshot)) => Topic::Snapshot,
             (_, Some(FileRole::Log)) => Topic::Logging,
             (_, Some(FileRole::NewSegment)) => Topic::NewSegment,
+            (_, Some(FileRole::NewTable)) => Topic::Maintenance,
             (BottleneckKind::Sync, _) => Topic::Sync,
             (BottleneckKind::Write, Some(FileRole::WriteAheadLog)) => Topic::Sync,
             (BottleneckKind::Read, Some(FileRole::WriteAheadLog)) => Topic::Replay,

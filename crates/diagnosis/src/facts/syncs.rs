@@ -248,6 +248,7 @@ pub fn advice(subject: &Subject, by_writes: bool, general: &str) -> String {
     let topic = match role {
         Some(FileRole::Compaction) => Topic::Compaction,
         Some(FileRole::NewSegment) => Topic::NewSegment,
+        Some(FileRole::NewTable) => Topic::Maintenance,
         _ => Topic::Sync,
     };
     match programs::of(process, file).and_then(|program| program.advice(topic)) {

@@ -2,7 +2,7 @@
 //!
 //! What does not belong here: programs that keep no data of their own (see the siblings).
 
-use super::FileRole::{Compaction, Data, NewSegment, Snapshot, Temporary, WriteAheadLog};
+use super::FileRole::{Compaction, Data, NewSegment, NewTable, Snapshot, Temporary, WriteAheadLog};
 use super::KnownProgram;
 
 pub(super) const ALL: &[KnownProgram] = &[
@@ -75,8 +75,8 @@ pub(super) const ALL: &[KnownProgram] = &[
             Data "#ib_*.dblwr", Temporary "/ibtmp*", Temporary "/#innodb_temp/"
         ],
         own: [
-            WriteAheadLog "-bin.0*", WriteAheadLog "/binlog.*", Temporary "/#sql*", Data "*.ibd",
-            Data "*.MYD"
+            WriteAheadLog "-bin.0*", WriteAheadLog "/binlog.*", Temporary "/#sql-temptable*",
+            NewTable "/#sql-*", Temporary "/#sql*", Data "*.ibd", Data "*.MYD"
         ];
         Sync: "MySQL/MariaDB: put the redo log and the binary log on a low-latency device, or let \
             commits share a sync (MySQL: binlog_group_commit_sync_delay; MariaDB: \
@@ -108,7 +108,9 @@ pub(super) const ALL: &[KnownProgram] = &[
         Scan: "MySQL/MariaDB: `EXPLAIN` the query that reads the whole table (`SHOW PROCESSLIST`), \
             and give it an index",
         Maintenance: "MySQL/MariaDB: `SHOW PROCESSLIST` names the statement (ALTER TABLE, \
-            OPTIMIZE, a dump): run it off-peak, or in portions",
+            OPTIMIZE, a dump): run it off-peak, or in portions; ALTER TABLE ... ALGORITHM=INSTANT, \
+            or INPLACE with LOCK=NONE, lets others write meanwhile, COPY does not; gh-ost and \
+            pt-online-schema-change copy a table beside its writers",
     },
     program! {
         "etcd": ["etcd"],

@@ -181,6 +181,12 @@ fn lasting(facts: &Facts<'_>, device: &DeviceSummary) -> Option<Finding> {
         is_log && facts.is_sync(it) && it.device.as_ref() == Some(name)
     });
     let process = &waited.groups.first()?.process;
+    // A statement that builds a table anew writes as much, and no checkpoint.
+    let is_new = |file: &str| programs::role_of(Some(process), file) == Some(FileRole::NewTable);
+    let builds = facts.waits(|it| it.process == *process && it.file.as_deref().is_some_and(is_new));
+    if builds.time_ns > waited.time_ns {
+        return None;
+    }
     // On a saturated device a shorter wait matters, too.
     let is_slow = waited.mean_ns() >= FELT_NS
         && (waited.waits >= SYNCS || waited.time_ns >= facts.duration_ns() / 10);

@@ -1,6 +1,7 @@
 //! A process syncs whole file systems, and all others wait.
 
 use super::*;
+use crate::facts::thresholds::MOST;
 use facts::Waited;
 use facts::calls::{SYNC_FILE, UNMOUNT};
 use iowhy_analysis::summary::{ProcessRow, UsedRow};
@@ -56,7 +57,10 @@ fn judge(facts: &Facts<'_>) -> Judged {
             && (behind.contains(&group.class) || facts.is_call(group.syscall, SYNC_FILE))
     });
     let is_storm = calls >= LEAST && rate >= SYNCS_PER_S;
-    let is_long = syncing.longest_ns() >= LONG_NS;
+    // A script that syncs what it has just copied waits now and then, and nobody else does.
+    let is_alone = others.time_ns < syncing.time_ns;
+    let is_occasional = is_alone && (syncing.time_ns as f64) < MOST * facts.duration_ns() as f64;
+    let is_long = syncing.longest_ns() >= LONG_NS && !is_occasional;
     let call =
         facts.call_name(syncing.groups.first().and_then(|group| group.syscall)).unwrap_or("sync");
     let of_whom = dirtied(facts, awaited, &subject);

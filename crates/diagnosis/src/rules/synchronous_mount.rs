@@ -340,17 +340,27 @@ fn option_of<'a>(facts: &Facts<'a>, device: &DeviceSummary) -> Option<(&'a str, 
     })
 }
 
-/// Returns the waits of calls that do not sync by themselves.
+/// Returns the waits of calls that do not sync by themselves. A name that waits for the journal
+/// alone has no request that tells its device, but its program changes that file system.
 fn waits_of<'a>(facts: &Facts<'a>, device: &DeviceSummary) -> facts::Waited<'a> {
+    let places: Vec<_> =
+        facts.mounts(device).iter().map(|mount| (mount.major, mount.minor)).collect();
+    let is_there = |group: &WaitGroup| match &group.device {
+        Some(name) => *name == device.device,
+        None => {
+            let place = facts.place_changed_by(&group.process);
+            OF_JOURNAL.contains(&group.class) && place.is_some_and(|place| places.contains(&place))
+        }
+    };
     let syncs = |group: &WaitGroup| {
         facts.is_call(group.syscall, SYNC_FILE) || facts.is_call(group.syscall, SYNC_ALL)
     };
     facts.waits(|group| {
-        group.device.as_deref() == Some(device.device.as_str())
-            && DURABLE.contains(&group.class)
+        DURABLE.contains(&group.class)
             && group.syscall.is_some()
             && !facts.is_call(group.syscall, facts::calls::READ)
             && !syncs(group)
+            && is_there(group)
     })
 }
 
@@ -360,6 +370,7 @@ mod tests {
     use iowhy_analysis::script::ScriptSummary;
     use iowhy_model::WaitClass;
     use iowhy_model::environment::{Device, Mount};
+    use iowhy_model::file::Counts;
     use iowhy_model::script::{MS, Script};
 
     fn found(options: &str, call: u32) -> Option<Finding> {
@@ -388,6 +399,35 @@ mod tests {
         }
         let findings = diagnose(&script.summary()).findings;
         findings.into_iter().next().filter(|finding| finding.cause == "synchronous-mount")
+    }
+
+    #[test]
+    fn names_that_wait_for_the_journal_alone_are_of_the_mount_that_is_changed() {
+        let found = |changed: &str| {
+            let mut script = Script::new(10);
+            script.environment.devices.push(Device { name: "sdb".to_owned(), ..Device::default() });
+            for (major, path, options) in [(8, "/srv/new", "rw,dirsync"), (9, "/home", "rw")] {
+                let source = if major == 8 { "/dev/sdb" } else { "/dev/sdc" };
+                script.environment.mounts.push(Mount {
+                    major,
+                    path: path.to_owned(),
+                    kind: "ext4".to_owned(),
+                    source: source.to_owned(),
+                    options: options.to_owned(),
+                    ..Mount::default()
+                });
+            }
+            script.write("sdb", 4096).by(7, "unzip").direct(500, 500, MS).add();
+            script.did((7, "unzip"), changed, Counts { creates: 500, ..Counts::default() });
+            for _ in 0..500 {
+                script.wait((7, "unzip"), WaitClass::JournalCommit, 15 * MS, 0, 0);
+                script.batch.waits.last_mut().unwrap().syscall = Some(257);
+            }
+            let findings = diagnose(&script.summary()).findings;
+            findings.into_iter().next().filter(|finding| finding.cause == "synchronous-mount")
+        };
+        assert!(found("/srv/new/a/1").unwrap().sentence.contains("each openat of unzip (7)"));
+        assert_eq!(found("/home/a/1"), None, "another file system");
     }
 
     #[test]
