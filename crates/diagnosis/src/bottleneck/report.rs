@@ -8,6 +8,7 @@ use super::group::GroupedWaits;
 use super::kind::BottleneckKind;
 use crate::convoy;
 use crate::facts::by_program::WaitingProgram;
+use crate::facts::calls::CLOSE;
 use crate::facts::shape::two_modes;
 use crate::facts::syncs::ProgramSyncs;
 use crate::facts::thresholds::MOST;
@@ -89,7 +90,15 @@ fn most(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> Severity {
         let are_reads = group.kind == BottleneckKind::Read && !is_in_order;
         are_reads && own_ns.saturating_mul(2) >= group.waited.time_ns
     };
+    // The file system may write a file back when it is closed.
+    let is_closed_now_and_then = || {
+        let closing = group.waited.groups.iter().filter(|own| facts.is_call(own.syscall, CLOSE));
+        let closing_ns = closing.map(|own| own.time_ns).fold(0, u64::saturating_add);
+        let is_bulk = |device| facts.is_bulk_now_and_then(device, &group.waited);
+        closing_ns.saturating_mul(2) >= group.waited.time_ns && group.device.is_some_and(is_bulk)
+    };
     match () {
+        () if is_closed_now_and_then() => Severity::Info,
         () if bound::is_slow(facts, group) => Severity::Critical,
         () if is_awaited() || is_bound_store(facts, group) => Severity::Warning,
         () if is_only_worker(facts, group) => Severity::Warning,

@@ -2,12 +2,14 @@
 //!
 //! What does not belong here: who waits for whom within a program (see `analysis::waits::chains`).
 
-use super::Facts;
-use super::thresholds::{BUSY, WARNING_SHARE};
+use super::thresholds::{BUSY, MOST, WARNING_SHARE};
+use super::{Facts, Waited};
 use crate::programs::{self, FileRole};
 use crate::{Subject, words};
 use iowhy_analysis::summary::patterns::WaitGroup;
-use iowhy_analysis::summary::{ChainRow, ChainStep, DeviceSummary, DirectionSummary, WorkKind};
+use iowhy_analysis::summary::{
+    ChainRow, ChainStep, DeviceSummary, Direction, DirectionSummary, WorkKind,
+};
 use iowhy_model::Metric;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -128,6 +130,14 @@ impl Facts<'_> {
         })
     }
 
+    /// Whether a program waits for what it writes in bulk less than half of the time: large files
+    /// that are copied now and then reach the device at that time or later.
+    pub fn is_bulk_now_and_then(&self, device: &DeviceSummary, waited: &Waited<'_>) -> bool {
+        let written = super::of(device, Direction::Write).bytes;
+        let is_bulk = written as f64 >= super::BULK_PER_S * self.seconds();
+        is_bulk && (waited.time_ns as f64) < MOST * self.duration_ns() as f64
+    }
+
     /// Whether a finding is about a program that copies so.
     pub fn is_about_copy(&self, subject: &Subject) -> bool {
         let process = subject.process.as_deref().unwrap_or_default();
@@ -142,8 +152,8 @@ impl Facts<'_> {
             group.file.as_deref().and_then(|file| programs::role_of(Some(&group.process), file));
         let is_aside = |file: &str| programs::is_merged_aside(&group.process, file);
         let is_merge = self.is_sync(group) && group.file.as_deref().is_some_and(is_aside);
-        let is_own_work =
-            role == Some(FileRole::Snapshot) || is_merge && !self.is_waited_for_within(group.pid);
+        let is_snapshot = role == Some(FileRole::Snapshot) && !self.holds_itself_up(group.pid);
+        let is_own_work = is_snapshot || is_merge && !self.is_waited_for_within(group.pid);
         let is_named =
             programs::is_maintenance(&group.process) || is_own_work || self.serves_device(group);
         let is = is_named || self.is_seen_in_background(group.pid, group.device.as_deref());
@@ -157,6 +167,13 @@ impl Facts<'_> {
         let environment = &self.summary().environment;
         let files = environment.devices.iter().filter_map(|device| device.backing_file.as_deref());
         files.filter_map(|file| self.mount_of_file(file)).any(|it| it.server.as_ref() == Some(&own))
+    }
+
+    /// Whether a process that works for clients is held up by its own threads' waits, as where all
+    /// of them stand still until one has written a dump.
+    pub fn holds_itself_up(&self, pid: u32) -> bool {
+        let is_serving = self.work_of(pid).is_some_and(|work| work.kind == WorkKind::Serving);
+        is_serving && self.is_waited_for_within(pid)
     }
 
     /// Whether threads of a process wait for another one of it that waits for storage, as where

@@ -1,9 +1,7 @@
 //! A call that closes or replaces a file writes all of it back.
 
 use super::*;
-use crate::facts::thresholds::MOST;
 use crate::programs::{self, FileRole, Topic};
-use facts::BULK_PER_S;
 use facts::calls::{CLOSE, RENAME};
 
 /// Functions that start writeback when a file is closed or renamed over another.
@@ -75,7 +73,9 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let flags = words::flags(&subject);
     // What is copied must reach the device some time, at close or later: that is trouble only for
     // who does little else.
-    let is_copied = facts.is_about_copy(&subject) || is_occasional(facts, &subject, &waited);
+    let is_occasional =
+        facts.device_of(&subject).is_some_and(|device| facts.is_bulk_now_and_then(device, &waited));
+    let is_copied = facts.is_about_copy(&subject) || is_occasional;
     Ok(Finding::of_waits(facts, &waited, sentence)
         .about(subject)
         .sure(Confidence::Certain)
@@ -93,14 +93,6 @@ fn judge(facts: &Facts<'_>) -> Judged {
              writer waits for the dirty page limit or the device",
         )
         .into())
-}
-
-/// Whether large files are copied now and then: the program closes them less than half of the time.
-fn is_occasional(facts: &Facts<'_>, subject: &Subject, waited: &facts::Waited<'_>) -> bool {
-    let device = facts.device_of(subject);
-    let written = device.map_or(0, |device| facts::of(device, Direction::Write).bytes);
-    let is_bulk = written as f64 >= BULK_PER_S * facts.seconds();
-    is_bulk && (waited.time_ns as f64) < MOST * facts.duration_ns() as f64
 }
 
 /// Returns the write-ahead log that is most of what is written to the subject's device, and its

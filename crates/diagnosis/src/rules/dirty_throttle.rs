@@ -161,6 +161,9 @@ fn sentence(
             let and = format!(" and {}, which writes{}, to sleep", words::who(&other), to(&other));
             (begin + &and, apart(facts, device))
         }
+        _ if subject.pid.is_some_and(|pid| facts.holds_itself_up(pid)) => {
+            (begin + " to sleep, and its other threads wait for that", String::new())
+        }
         _ => (begin + " to sleep", String::new()),
     }
 }
@@ -281,7 +284,9 @@ fn hurts(facts: &Facts<'_>, waited: &Waited<'_>) -> bool {
 
 /// Whether a throttled process is one whose latency matters, or writes little.
 fn is_hurt(facts: &Facts<'_>, group: &WaitGroup) -> bool {
-    programs::is_store(&group.process, group.file.as_deref()) || !is_bulk(facts, group.pid)
+    programs::is_store(&group.process, group.file.as_deref())
+        || !is_bulk(facts, group.pid)
+        || facts.holds_itself_up(group.pid)
 }
 
 /// Whether a process writes in bulk: by its calls, or by its pages that reached a device, since a
