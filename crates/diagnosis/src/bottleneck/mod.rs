@@ -27,7 +27,9 @@ mod saturated;
 mod tests;
 
 use super::facts::Facts;
+use super::facts::thresholds::MOST;
 use super::finding::{Finding, FindingLayer};
+use super::programs::{advice_on_bulk, advice_on_scan};
 use super::rule::{Judged, Rule, RuleVerdict};
 use iowhy_analysis::summary::ChainRow;
 use kind::BottleneckKind;
@@ -179,7 +181,9 @@ pub(super) fn quiet(facts: &Facts<'_>) -> Option<String> {
         (_, share) if share < NOBODY => {
             format!("Threads hardly wait for storage: {time} in total within {seconds}.")
         }
-        _ => format!("No program waits for storage much: {time} in total within {seconds}."),
+        _ => own_work(facts).unwrap_or_else(|| {
+            format!("No program waits for storage much: {time} in total within {seconds}.")
+        }),
     })
 }
 
@@ -198,13 +202,35 @@ fn held_up(facts: &Facts<'_>, group: &group::GroupedWaits<'_>) -> Option<String>
     };
     let first = program.waited.groups.first();
     let not_helped = first.and_then(|group| facts.not_helped(group));
+    // Who waits for little else is as fast as the device: less work is all that helps.
+    let less = match group.kind {
+        _ if share < MOST => None,
+        BottleneckKind::Read => advice_on_scan(&program.process),
+        _ => advice_on_bulk(&program.process),
+    };
     Some(format!(
-        "{} waits {how_long} in {call}, {} each: bounded by {}{}.",
+        "{} waits {how_long} in {call}, {} each: bounded by {}{}.{}",
         program.process,
         super::words::time(program.waited.mean_ns()),
         bound.by,
         not_helped.map(|why| format!("; {why}")).unwrap_or_default(),
+        less.map(|advice| format!(" To do less: {advice}.")).unwrap_or_default(),
     ))
+}
+
+/// Returns who loses a tenth of its time to its own work, of which a device does most.
+fn own_work(facts: &Facts<'_>) -> Option<String> {
+    let all = facts.waits(|_| true);
+    let programs = facts.by_program(&all);
+    let most = programs.iter().max_by_key(|program| program.waited.time_ns)?;
+    let share = most.waited.time_ns as f64 / facts.duration_ns().max(1) as f64;
+    (share >= super::facts::thresholds::WARNING_SHARE).then(|| {
+        format!(
+            "{} waits {} of the time for its own work, and nobody else much.",
+            most.process,
+            super::words::percent(share),
+        )
+    })
 }
 
 /// Returns who waits for another thread that waits for storage, if each loses a tenth of its time.

@@ -247,6 +247,21 @@ fn nothing_waits_is_said_where_nothing_does() {
 }
 
 #[test]
+fn who_is_as_fast_as_its_device_hears_how_to_do_less() {
+    let quiet = |name: &'static str, share: u64| {
+        let mut script = Script::new(10);
+        script.read("sda", 4096).by(7, name).direct(0, 0, 50_000).add();
+        for _ in 0..share * 1000 {
+            wait(&mut script, (7, name), PREAD, "/srv/photos/1", MS / 10, MS / 10);
+        }
+        diagnose(&script.summary()).quiet.unwrap()
+    };
+    assert!(quiet("rsync", 90).contains(". To do less: rsync reads whole files"));
+    assert!(!quiet("rsync", 30).contains("To do less"), "it does something else");
+    assert!(!quiet("tool", 90).contains("To do less"), "nothing is known of it");
+}
+
+#[test]
 fn a_cause_takes_the_place_of_what_it_explains() {
     let mut script = commits(12 * MS);
     for turn in 0..700_u64 {

@@ -143,6 +143,13 @@ pub(super) const ALL: &[KnownProgram] = &[
             later) syncs once for all objects that a command adds",
     },
     program! {
+        "Subversion": ["svnadmin"],
+        own: [Data "/db/revs/", Data "/db/revprops/", Data "/db/svn-*"];
+        Sync: "Subversion: it syncs several files for each revision: `svnadmin load \
+            --no-flush-to-disk` does not (a crash before the next `sync` may damage the new \
+            repository: load it again)",
+    },
+    program! {
         "locate's database": ["updatedb", "updatedb.mlocat", "updatedb.plocat"];
         Lookups: "updatedb: exclude large trees (PRUNEPATHS in /etc/updatedb.conf), or run its \
             timer at night",

@@ -108,15 +108,22 @@ fn checkpoint_of(facts: &Facts<'_>, subject: &Subject) -> Option<(String, &'stat
 
 #[cfg(test)]
 mod tests {
-    use crate::{Finding, diagnose};
+    use crate::{Finding, Severity, diagnose};
     use iowhy_analysis::script::ScriptSummary;
     use iowhy_model::WaitClass;
     use iowhy_model::script::{S, Script};
 
     fn found(call: u32, frames: &[&str]) -> Option<Finding> {
+        closed(call, frames, 4, 1)
+    }
+
+    /// A file is closed for `seconds` while its device writes so many MiB.
+    fn closed(call: u32, frames: &[&str], seconds: u64, mib: u64) -> Option<Finding> {
         let mut script = Script::new(10);
-        script.write("sda", 1 << 20).by(7, "cp").direct(500, 500, S).add();
-        script.wait((7, "cp"), WaitClass::Wbt, 4 * S, 0, 0);
+        for _ in 0..mib {
+            script.write("sda", 1 << 20).by(7, "cp").direct(500, 500, S / mib).add();
+        }
+        script.wait((7, "cp"), WaitClass::Wbt, seconds * S, 0, 0);
         script.stacked(frames);
         script.waited_on("sda", "/srv/image", call);
         diagnose(&script.summary())
@@ -132,6 +139,10 @@ mod tests {
         let found = found(3, &frames).unwrap();
         assert!(found.sentence.contains("4.00 s in close until /srv/image"), "{}", found.sentence);
         assert_eq!(self::found(1, &["wbt_wait", "ext4_writepages"]), None, "write");
+        let severity = |seconds: u64, mib: u64| closed(3, &frames, seconds, mib).unwrap().severity;
+        assert!(severity(4, 1) > Severity::Info, "small files");
+        assert_eq!(severity(4, 100), Severity::Info, "a large copy now and then");
+        assert!(severity(9, 100) > Severity::Info, "it does little else");
         assert_eq!(self::found(3, &["wbt_wait", "blk_mq_submit_bio"]), None, "no writeback");
     }
 }

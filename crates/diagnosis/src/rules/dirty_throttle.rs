@@ -308,6 +308,7 @@ mod tests {
     use iowhy_analysis::script::ScriptSummary;
     use iowhy_model::environment::Thinning;
     use iowhy_model::file::Counts;
+    use iowhy_model::metric::process_subject;
     use iowhy_model::script::{MS, Script};
     use iowhy_model::{FileActivity, Metric, Origin, WaitClass};
 
@@ -360,6 +361,30 @@ mod tests {
             Severity::Info,
             "hardly any other process waits"
         );
+    }
+
+    #[test]
+    fn a_server_that_stands_still_until_its_dump_is_written_is_held_up() {
+        let found = |clients: f64, waited_ms: u64| {
+            let mut script = Script::new(10);
+            for index in 0..300 {
+                let write = script.write("sda", 1 << 20).by(1, "java").at((index * 33 * MS) as i64);
+                write.origin(Origin::Writeback).direct(500, 500, 30 * MS).add();
+            }
+            let counts = Counts { writes: 100, write_bytes: 300 << 20, ..Counts::default() };
+            script.did((1, "java"), "/dumps/heap.hprof", counts);
+            script.sample(1, Metric::WorkClients, &process_subject(1, "java"), clients);
+            script.wait((1, "java"), WaitClass::DirtyThrottle, 9000 * MS, 0, 0);
+            script.waited_on("sda", "/dumps/heap.hprof", 1);
+            script.chain(&[(2, "VM Thread"), (3, "GC Thread")], waited_ms * MS, waited_ms * MS);
+            let findings = diagnose(&script.summary()).findings;
+            findings.into_iter().find(|finding| finding.cause == "dirty-throttle").unwrap()
+        };
+        let still = found(3.0, 9000);
+        assert!(still.severity > Severity::Info, "{still:?}");
+        assert!(still.sentence.contains("and its other threads wait for that"), "{still:?}");
+        assert_eq!(found(3.0, 100).severity, Severity::Info, "nobody waits for it");
+        assert_eq!(found(0.0, 9000).severity, Severity::Info, "it works for nobody");
     }
 
     /// A copy that is throttled for `copy_ms`, whose data fill sdb by writes of that origin, beside

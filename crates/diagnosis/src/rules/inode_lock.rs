@@ -33,12 +33,24 @@ enum Lock {
     Tree,
 }
 
+/// The advice about logrotate's copytruncate.
+const OF_ROTATION: &str = "logrotate: rotate by rename (`create`, and `postrotate` to have the \
+                           program open its log again) instead of `copytruncate`, which copies the \
+                           log while the program writes it; else ";
 const OF_HOLDER: &str = "let the other program work in smaller steps, or while nobody uses the \
                          file: copying with shared blocks (reflink), truncating, punching holes, \
-                         renaming and large buffered writes hold the lock throughout; so do writes \
+                         renaming, large buffered writes and, on XFS, reads hold the lock; so do \
+                         writes \
                          to a part of a page that must first be read (write whole pages); a file \
                          in many small extents makes them long (`filefrag FILE`; on XFS an extent \
                          size hint, `xfs_io -c 'extsize 1m' FOLDER`, before it is written)";
+
+/// The advice about the program that holds the lock.
+fn of_holder(holder: &Waker) -> String {
+    let own = if holder.process == "logrotate" { OF_ROTATION } else { "" };
+    format!("{own}{OF_HOLDER}")
+}
+
 const WITHOUT_HOLDER: &str = "while the other program does not run the waits end; if they stay, \
                               another one holds the lock";
 
@@ -160,7 +172,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .shown("blocked time for the lock", waited.class_ns as f64, "ns", "iowhy waits")
         .also("waiting threads", threads as f64, "threads")
         .also("longest wait", waited.longest_ns() as f64, "ns")
-        .fix(if holder.is_some() { OF_HOLDER } else { lock.fix() })
+        .fix(holder.map_or_else(|| lock.fix().to_owned(), of_holder))
         .check(if holder.is_some() { WITHOUT_HOLDER } else { lock.check() })
         .into())
 }

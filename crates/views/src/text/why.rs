@@ -23,6 +23,8 @@ const OPEN: &[&str] =
 const EVIDENCE: usize = 3;
 /// The least share of its time that a program loses, to be said. Chosen.
 const LEAST_LOSS: f64 = 0.01;
+/// The least share of its time that a program loses, for it to do little else. Chosen.
+const BOUND: f64 = 0.5;
 /// Indentation of a finding, columns.
 const INDENT: usize = 4;
 
@@ -62,7 +64,9 @@ pub(super) fn brief(
         Some(first) => whole(first, limits, screen),
         None => {
             let text = readable(&none_above(diagnosis), screen.style);
-            capped("", &text, 2, limits.sentence, Paint::Plain, screen);
+            // Nothing else has to be told, so that there is room for what to do.
+            let most = if is_bound(diagnosis) { 2 * limits.sentence } else { limits.sentence };
+            capped("", &text, 2, most, Paint::Plain, screen);
         }
     }
     let is_first_shown = diagnosis.findings.iter().any(|finding| finding.severity > Severity::Info);
@@ -285,11 +289,21 @@ pub(crate) fn none(diagnosis: &Diagnosis) -> String {
     if let Some(unjudged) = &diagnosis.unjudged {
         return unjudged.clone();
     }
-    let checked = format!("No problem found ({} causes checked).", diagnosis.clear);
+    let checked = diagnosis.clear;
     match &diagnosis.quiet {
-        Some(quiet) => format!("{checked} {quiet}"),
-        None => checked,
+        // Whom storage bounds most of the time is the answer, though nothing is wrong with it.
+        Some(quiet) if is_bound(diagnosis) => {
+            format!("{quiet} No other cause found ({checked} checked).")
+        }
+        Some(quiet) => format!("No problem found ({checked} causes checked). {quiet}"),
+        None => format!("No problem found ({checked} causes checked)."),
     }
+}
+
+/// Whether a program does little else than wait for storage.
+fn is_bound(diagnosis: &Diagnosis) -> bool {
+    let gains = diagnosis.findings.iter().filter_map(|finding| finding.gain.as_ref());
+    gains.map(|gain| gain.share).any(|share| share >= BOUND)
 }
 
 /// Returns that line above the findings that follow.
