@@ -3,8 +3,8 @@
 use crate::args::WantedColour;
 use crate::failure::Failure;
 use iowhy_blktrace::trace::Warnings;
-use iowhy_model::loss::{Loss, Losses};
 use iowhy_model::Environment;
+use iowhy_model::loss::{Loss, Losses};
 use iowhy_views::escape::escape;
 use iowhy_views::fold;
 use iowhy_views::style::Style;
