@@ -68,6 +68,8 @@ pub struct ProgramCheck {
 /// Everything that was checked.
 #[derive(Clone, Debug)]
 pub struct Survey {
+    /// Whether requests can be watched, not only counted by the kernel.
+    pub can_watch: bool,
     /// One row per feature that a watch needs or can use.
     pub items: Vec<CheckItem>,
     /// Every program of iowhy.
@@ -97,7 +99,8 @@ pub fn survey() -> Survey {
     items.extend([cgroups(), pressure(), statistics(), iostats(), rights()]);
     let grant =
         privilege::missing().iter().any(|capability| capability.granted).then(privilege::granting);
-    Survey { items, programs, grant }
+    let can_watch = programs.iter().any(|check| check.usable.is_ok());
+    Survey { can_watch, items, programs, grant }
 }
 
 fn kernel() -> CheckItem {

@@ -85,6 +85,10 @@ pub struct Diagnosis {
     /// The total time that threads waited, as a sentence, if no finding is worth a warning; `None`
     /// if one is, or if waits are not in the data.
     pub quiet: Option<String>,
+    /// Whether that sentence is about a program that does little else than wait: then it is the
+    /// answer.
+    #[serde(skip)]
+    pub is_bound: bool,
     /// Suspects that are not the cause, one sentence each.
     pub red_herrings: Vec<String>,
     /// Causes that could not be judged, and why.
@@ -183,7 +187,10 @@ pub fn diagnose(summary: &Summary) -> Diagnosis {
         .map(|finding| finding.with_unusual_settings(&facts).dated(&facts))
         .collect();
     if diagnosis.findings.iter().all(|finding| finding.severity == Severity::Info) {
-        diagnosis.quiet = bottleneck::quiet(&facts);
+        if let Some(quiet) = bottleneck::quiet(&facts) {
+            diagnosis.is_bound = quiet.is_bound;
+            diagnosis.quiet = Some(quiet.sentence);
+        }
     }
     diagnosis.over_time = facts.over_time().clone();
     diagnosis.red_herrings = herrings::red_herrings(&facts, &diagnosis.findings);

@@ -8,6 +8,9 @@ use crate::figures;
 /// Places of losses that leave whole waits without a record.
 const WHOLE_WAITS: &[&str] = &["ring_waits", "sleepers", "too_large_waits"];
 
+/// Places of records that are lost as a whole, of which a request or a wait is told all the same.
+const DROPPED: &[&str] = &["ring_events", "undecided_waits", "list_waits", "chains"];
+
 object! {
     /// One kind of loss and its count.
     pub struct Loss {
@@ -39,7 +42,8 @@ impl Loss {
     /// The sentence after what it is: `lost: 3 requests that have no record`, `incomplete: 1 wait
     /// whose stack could not be stored`.
     pub fn note(&self) -> String {
-        let kind = if self.is_of_whole_records() { "lost" } else { "incomplete" };
+        let is_whole = self.is_of_whole_records() || DROPPED.contains(&self.place.as_str());
+        let kind = if is_whole { "lost" } else { "incomplete" };
         format!("{kind}: {}", self.sentence())
     }
 
@@ -83,5 +87,22 @@ impl Losses {
     /// The number of requests without a record.
     pub fn requests(&self) -> u64 {
         self.items.iter().filter(|loss| loss.requests).map(|loss| loss.count).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Losses;
+
+    #[test]
+    fn a_detail_is_incomplete_and_a_record_is_lost() {
+        let mut losses = Losses::default();
+        losses.add("ring", 3, "requests that have no record", true);
+        losses.add("undecided_waits", 2, "waits dropped: not known whether for storage", false);
+        losses.add("wait_stacks", 1, "waits whose stack could not be stored", false);
+        let notes: Vec<String> = losses.items.iter().map(super::Loss::note).collect();
+        assert_eq!(notes[0], "lost: 3 requests that have no record");
+        assert!(notes[1].starts_with("lost: 2 waits dropped"), "{notes:?}");
+        assert_eq!(notes[2], "incomplete: 1 wait whose stack could not be stored");
     }
 }

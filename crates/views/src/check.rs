@@ -95,8 +95,8 @@ fn escaped(text: &str, style: &Style) -> TableCell {
     escape(text, style).into_owned().into()
 }
 
-/// The answer in a sentence: what is missing, then what is there in part.
-fn verdict(rows: &[CheckRow]) -> String {
+/// The answer: whether iowhy can watch, what is missing, and what is limited.
+fn verdict(can_watch: bool, rows: &[CheckRow]) -> String {
     let named = |states: &[CheckState]| {
         let mut names: Vec<&str> = Vec::new();
         for row in rows.iter().filter(|row| states.contains(&row.state)) {
@@ -106,22 +106,27 @@ fn verdict(rows: &[CheckRow]) -> String {
         }
         names.join(", ")
     };
-    let missing = named(&[CheckState::No]);
-    let partly = named(&[CheckState::Partly, CheckState::Unknown]);
-    match (missing.as_str(), partly.as_str()) {
-        ("", "") => "iowhy can use everything that it knows on this machine.".to_owned(),
-        ("", partly) => format!("iowhy works on this machine. Limited or unknown: {partly}."),
-        (missing, "") => format!("iowhy is limited on this machine. Missing: {missing}."),
-        (missing, partly) => format!(
-            "iowhy is limited on this machine. Missing: {missing}. Limited or unknown: {partly}."
-        ),
+    let mut answer = match can_watch {
+        true => "iowhy can watch this machine.",
+        false => "iowhy cannot watch this machine: it shows only what the kernel counts.",
     }
+    .to_owned();
+    for (states, word) in [
+        (&[CheckState::No][..], "Missing"),
+        (&[CheckState::Partly, CheckState::Unknown], "Limited or unknown"),
+    ] {
+        let names = named(states);
+        if !names.is_empty() {
+            answer.push_str(&format!(" {word}: {names}."));
+        }
+    }
+    answer
 }
 
 /// Draws the answer and the table, and below it the command that grants the missing privileges.
 /// The command is never wrapped, so that it can be copied.
-pub fn render(rows: &[CheckRow], grant: Option<&str>, style: &Style) -> String {
-    let verdict = verdict(rows);
+pub fn render(can_watch: bool, rows: &[CheckRow], grant: Option<&str>, style: &Style) -> String {
+    let verdict = verdict(can_watch, rows);
     let mut lines = fold::prose(&escape(&verdict, style), style.columns());
     lines.push(String::new());
     lines.extend(draw(&CHECK, rows, style).lines());

@@ -109,8 +109,8 @@ impl CausePage<'_> {
             for cause in symptoms {
                 let judged = judged(diagnosis, cause);
                 // One finding has a symptom that several explain.
-                if matches!(judged, JudgedCause::Symptom(of) if of.cause == finding.cause) {
-                    self.listed("", cause, &judged);
+                if matches!(judged, JudgedCause::Symptom(of) if std::ptr::eq(of, finding)) {
+                    self.listed("-", cause, &judged);
                 }
             }
         }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 /// Checks the kernel and prints the result.
 pub fn run(check: &args::Check) -> Result<(), Failure> {
-    let Survey { items, programs, grant } = survey();
+    let Survey { can_watch, items, programs, grant } = survey();
     let rows: Vec<CheckRow> = items
         .into_iter()
         .map(|item| CheckRow {
@@ -27,10 +27,12 @@ pub fn run(check: &args::Check) -> Result<(), Failure> {
     if check.json {
         let programs: Vec<Value> = programs.iter().map(program).collect();
         let rows: Vec<Value> = rows.iter().map(row).collect();
-        let all = json!({ "rows": rows, "programs": programs, "grant": grant });
+        let all = json!({
+            "can_watch": can_watch, "rows": rows, "programs": programs, "grant": grant,
+        });
         return output::print(&iowhy_views::json::escaped(format!("{all:#}\n")));
     }
-    output::print(&check::render(&rows, grant.as_deref(), &output::style()))
+    output::print(&check::render(can_watch, &rows, grant.as_deref(), &output::style()))
 }
 
 fn row(row: &CheckRow) -> Value {

@@ -27,7 +27,7 @@ mod saturated;
 mod tests;
 
 use super::facts::Facts;
-use super::facts::thresholds::MOST;
+use super::facts::thresholds::{MOST, WARNING_SHARE};
 use super::finding::{Finding, FindingLayer};
 use super::programs::{advice_on_bulk, advice_on_scan};
 use super::rule::{Judged, Rule, RuleVerdict};
@@ -163,10 +163,24 @@ const KINDS: &[BottleneckKind] = &[
     BottleneckKind::Unknown,
 ];
 
-/// Returns the sentence about waits if nothing is worth a warning: whom storage holds up most, for
-/// what, and what bounds it; that nobody is if no program loses a tenth of its time. `None` if
-/// waits are not in the data.
-pub(super) fn quiet(facts: &Facts<'_>) -> Option<String> {
+/// What is said of waits if nothing is worth a warning.
+pub(super) struct QuietWaits {
+    /// Whom storage holds up most, for what, and what bounds it; that nobody is if no program loses
+    /// a tenth of its time.
+    pub sentence: String,
+    /// Whether that program does little else than wait.
+    pub is_bound: bool,
+}
+
+impl QuietWaits {
+    fn from_sentence(sentence: String) -> QuietWaits {
+        QuietWaits { sentence, is_bound: false }
+    }
+}
+
+/// Returns the sentence about waits if nothing is worth a warning; `None` if waits are not in the
+/// data.
+pub(super) fn quiet(facts: &Facts<'_>) -> Option<QuietWaits> {
     let ledger = facts.summary().ledger.as_ref()?;
     let time = super::words::time(ledger.blocked_ns as f64);
     let seconds = super::words::time(facts.duration_ns() as f64);
@@ -174,24 +188,30 @@ pub(super) fn quiet(facts: &Facts<'_>) -> Option<String> {
     let all_kinds = KINDS.iter().flat_map(|kind| group::all(facts, *kind));
     let most = all_kinds
         .max_by_key(|group| group.programs.first().map_or(0, |program| program.waited.time_ns));
-    let held = most.as_ref().and_then(|group| held_up(facts, group)).or_else(|| behind(facts));
-    Some(match (held, threads) {
-        (Some(held), _) => held,
+    let held = most.as_ref().and_then(|group| held_up(facts, group));
+    if let Some(held) = held.or_else(|| behind(facts).map(QuietWaits::from_sentence)) {
+        return Some(held);
+    }
+    Some(QuietWaits::from_sentence(match threads {
         _ if ledger.blocked_ns == 0 => format!("No thread waits for storage within {seconds}."),
-        (_, share) if share < NOBODY => {
+        share if share < NOBODY => {
             format!("Threads hardly wait for storage: {time} in total within {seconds}.")
         }
-        _ => own_work(facts).unwrap_or_else(|| {
+        share if share < WARNING_SHARE => {
             format!("No program waits for storage much: {time} in total within {seconds}.")
-        }),
-    })
+        }
+        _ => format!(
+            "Threads wait for storage {time} in total within {seconds}: nothing that is worth a \
+             warning."
+        ),
+    }))
 }
 
 /// Returns who waits in a group of waits, and what bounds it, if it loses a tenth of its time.
-fn held_up(facts: &Facts<'_>, group: &group::GroupedWaits<'_>) -> Option<String> {
+fn held_up(facts: &Facts<'_>, group: &group::GroupedWaits<'_>) -> Option<QuietWaits> {
     let program = group.programs.first()?;
     let share = program.waited.time_ns as f64 / facts.duration_ns().max(1) as f64;
-    if share < super::facts::thresholds::WARNING_SHARE {
+    if share < WARNING_SHARE {
         return None;
     }
     let bound = bound::bound(group);
@@ -205,32 +225,18 @@ fn held_up(facts: &Facts<'_>, group: &group::GroupedWaits<'_>) -> Option<String>
     // Who waits for little else is as fast as the device: less work is all that helps.
     let less = match group.kind {
         _ if share < MOST => None,
-        BottleneckKind::Read => advice_on_scan(&program.process),
-        _ => advice_on_bulk(&program.process),
+        BottleneckKind::Read => advice_on_scan(program.process),
+        _ => advice_on_bulk(program.process),
     };
-    Some(format!(
+    let sentence = format!(
         "{} waits {how_long} in {call}, {} each: bounded by {}{}.{}",
         program.process,
         super::words::time(program.waited.mean_ns()),
         bound.by,
         not_helped.map(|why| format!("; {why}")).unwrap_or_default(),
-        less.map(|advice| format!(" To do less: {advice}.")).unwrap_or_default(),
-    ))
-}
-
-/// Returns who loses a tenth of its time to its own work, of which a device does most.
-fn own_work(facts: &Facts<'_>) -> Option<String> {
-    let all = facts.waits(|_| true);
-    let programs = facts.by_program(&all);
-    let most = programs.iter().max_by_key(|program| program.waited.time_ns)?;
-    let share = most.waited.time_ns as f64 / facts.duration_ns().max(1) as f64;
-    (share >= super::facts::thresholds::WARNING_SHARE).then(|| {
-        format!(
-            "{} waits {} of the time for its own work, and nobody else much.",
-            most.process,
-            super::words::percent(share),
-        )
-    })
+        less.map(|advice| format!(" What makes it do less: {advice}.")).unwrap_or_default(),
+    );
+    Some(QuietWaits { sentence, is_bound: share >= MOST })
 }
 
 /// Returns who waits for another thread that waits for storage, if each loses a tenth of its time.
@@ -244,8 +250,7 @@ fn behind(facts: &Facts<'_>) -> Option<String> {
     let most = all.max_by(|a, b| share(a).total_cmp(&share(b)))?;
     let (share, first) = (share(&most), most.steps.first()?);
     let holder = super::convoy::holder(most);
-    let share =
-        (share >= super::facts::thresholds::WARNING_SHARE).then(|| super::words::percent(share))?;
+    let share = (share >= WARNING_SHARE).then(|| super::words::percent(share))?;
     Some(format!("{} waits {share} of the time for {holder}.", first.process))
 }
 

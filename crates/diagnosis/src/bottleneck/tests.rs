@@ -256,9 +256,9 @@ fn who_is_as_fast_as_its_device_hears_how_to_do_less() {
         }
         diagnose(&script.summary()).quiet.unwrap()
     };
-    assert!(quiet("rsync", 90).contains(". To do less: rsync reads whole files"));
-    assert!(!quiet("rsync", 30).contains("To do less"), "it does something else");
-    assert!(!quiet("tool", 90).contains("To do less"), "nothing is known of it");
+    assert!(quiet("rsync", 90).contains(". What makes it do less: rsync reads whole files"));
+    assert!(!quiet("rsync", 30).contains("do less"), "it does something else");
+    assert!(!quiet("tool", 90).contains("do less"), "nothing is known of it");
 }
 
 #[test]

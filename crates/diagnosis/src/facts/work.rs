@@ -130,12 +130,23 @@ impl Facts<'_> {
         })
     }
 
-    /// Whether a program waits for what it writes in bulk less than half of the time: large files
-    /// that are copied now and then reach the device at that time or later.
+    /// Whether these waits are of programs that write in bulk, work for no clients, and wait less
+    /// than half of the time: large files that are copied now and then reach a sound device at that
+    /// time or later.
     pub fn is_bulk_now_and_then(&self, device: &DeviceSummary, waited: &Waited<'_>) -> bool {
-        let written = super::of(device, Direction::Write).bytes;
+        let is_own = |name: &str| waited.groups.iter().any(|group| group.process == name);
+        let rows = device.processes.iter().filter(|row| is_own(&row.subject.process));
+        let written = rows.map(|row| row.usage.directions[Direction::Write].bytes);
+        let written = written.fold(0, u64::saturating_add);
         let is_bulk = written as f64 >= super::BULK_PER_S * self.seconds();
-        is_bulk && (waited.time_ns as f64) < MOST * self.duration_ns() as f64
+        let is_of_clients = |group: &WaitGroup| {
+            let serves = self.work_of(group.pid).is_some_and(|it| it.kind == WorkKind::Serving);
+            serves || programs::is_store(&group.process, group.file.as_deref())
+        };
+        is_bulk
+            && self.slow_bulk(device).is_none()
+            && (waited.time_ns as f64) < MOST * self.duration_ns() as f64
+            && !waited.groups.iter().any(|group| is_of_clients(group))
     }
 
     /// Whether a finding is about a program that copies so.
@@ -152,8 +163,9 @@ impl Facts<'_> {
             group.file.as_deref().and_then(|file| programs::role_of(Some(&group.process), file));
         let is_aside = |file: &str| programs::is_merged_aside(&group.process, file);
         let is_merge = self.is_sync(group) && group.file.as_deref().is_some_and(is_aside);
-        let is_snapshot = role == Some(FileRole::Snapshot) && !self.holds_itself_up(group.pid);
-        let is_own_work = is_snapshot || is_merge && !self.is_waited_for_within(group.pid);
+        let is_snapshot = role == Some(FileRole::Snapshot) && !self.holds_itself_up(group);
+        let is_own_work =
+            is_snapshot || is_merge && !self.is_waited_for_within(group.pid, |_| true);
         let is_named =
             programs::is_maintenance(&group.process) || is_own_work || self.serves_device(group);
         let is = is_named || self.is_seen_in_background(group.pid, group.device.as_deref());
@@ -169,19 +181,23 @@ impl Facts<'_> {
         files.filter_map(|file| self.mount_of_file(file)).any(|it| it.server.as_ref() == Some(&own))
     }
 
-    /// Whether a process that works for clients is held up by its own threads' waits, as where all
-    /// of them stand still until one has written a dump.
-    pub fn holds_itself_up(&self, pid: u32) -> bool {
+    /// Whether other threads of a process that works for clients wait until these waits end, as
+    /// where all of them stand still until one has written a dump.
+    pub fn holds_itself_up(&self, group: &WaitGroup) -> bool {
+        let pid = group.pid;
         let is_serving = self.work_of(pid).is_some_and(|work| work.kind == WorkKind::Serving);
-        is_serving && self.is_waited_for_within(pid)
+        let is_behind =
+            |row: &ChainRow| row.class == group.class.word() && row.device == group.device;
+        is_serving && self.is_waited_for_within(pid, is_behind)
     }
 
     /// Whether threads of a process wait for another one of it that waits for storage, as where
     /// compaction has to catch up before more is taken.
-    fn is_waited_for_within(&self, pid: u32) -> bool {
+    fn is_waited_for_within(&self, pid: u32, is_meant: impl Fn(&ChainRow) -> bool) -> bool {
         self.is_felt(self.chains().filter(|row| {
             let is_own = |step: Option<&ChainStep>| step.is_some_and(|step| step.pid == pid);
-            is_own(row.steps.first()) && is_own(row.steps.last()) && row.steps.len() > 1
+            let is_within = is_own(row.steps.first()) && is_own(row.steps.last());
+            is_within && row.steps.len() > 1 && is_meant(row)
         }))
     }
 
@@ -273,10 +289,16 @@ impl Facts<'_> {
     /// watch and more.
     pub fn holds_clients_up(&self, pid: u32) -> bool {
         let is_serving = self.work_of(pid).is_some_and(|work| work.kind == WorkKind::Serving);
-        let half = |row: &ChainRow| row.time_ns.saturating_mul(2) >= self.duration_ns();
-        let behind = self.waiters_behind(pid).filter(|(row, _)| half(row));
-        let clients: u64 = behind.map(|(_, first)| first.processes.max(1)).sum();
-        is_serving && clients >= 2
+        let mut clients: BTreeMap<u32, u64> = BTreeMap::new();
+        for (row, first) in self.waiters_behind(pid) {
+            let processes = first.processes.max(1);
+            // The time is that of all of them together.
+            if row.time_ns.saturating_mul(2) / processes >= self.duration_ns() {
+                let known = clients.entry(first.pid).or_default();
+                *known = processes.max(*known);
+            }
+        }
+        is_serving && clients.values().copied().fold(0, u64::saturating_add) >= 2
     }
 
     /// Whether other programs wait for a process, for a tenth of the watch in all. Chosen: as for a

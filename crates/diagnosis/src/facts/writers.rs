@@ -22,12 +22,24 @@ impl<'a> Facts<'a> {
         Some((mount.major, mount.minor))
     }
 
-    /// Returns the file system whose files a program changes most.
+    /// Returns the file system that a program changes by most calls.
     pub fn place_changed_by(&self, process: &str) -> Option<Place> {
-        let own = self.calls_on_files().filter(|row| row.process.as_deref() == Some(process));
-        let changes =
-            |row: &&ActivityRow| row.counts.write_bytes.saturating_add(row.counts.creates);
-        self.place_of(own.max_by_key(changes)?.file.as_deref()?)
+        self.place_changed(|row| row.process.as_deref() == Some(process))
+    }
+
+    /// Returns the file system that these calls change most often.
+    pub fn place_changed(&self, is_meant: impl Fn(&ActivityRow) -> bool) -> Option<Place> {
+        let mut changes: BTreeMap<Place, u64> = BTreeMap::new();
+        for row in self.calls_on_files().filter(|row| is_meant(row)) {
+            let Some(place) = row.file.as_deref().and_then(|file| self.place_of(file)) else {
+                continue;
+            };
+            let counts = &row.counts;
+            let calls = [counts.writes, counts.creates, counts.unlinks];
+            let all = changes.entry(place).or_default();
+            *all = calls.into_iter().fold(*all, u64::saturating_add);
+        }
+        changes.into_iter().filter(|(_, calls)| *calls > 0).max_by_key(|it| it.1).map(|it| it.0)
     }
 
     /// Returns what each program has written by calls to files of a file system, bytes.

@@ -108,9 +108,10 @@ pub(super) const ALL: &[KnownProgram] = &[
         Scan: "MySQL/MariaDB: `EXPLAIN` the query that reads the whole table (`SHOW PROCESSLIST`), \
             and give it an index",
         Maintenance: "MySQL/MariaDB: `SHOW PROCESSLIST` names the statement (ALTER TABLE, \
-            OPTIMIZE, a dump): run it off-peak, or in portions; ALTER TABLE ... ALGORITHM=INSTANT, \
-            or INPLACE with LOCK=NONE, lets others write meanwhile, COPY does not; gh-ost and \
-            pt-online-schema-change copy a table beside its writers",
+            OPTIMIZE, a dump): run it off-peak, or in portions. An ALTER TABLE with \
+            ALGORITHM=INSTANT, or INPLACE and LOCK=NONE, fails where it would block writers, as a \
+            copy mostly does; gh-ost and pt-online-schema-change copy a table beside them, and \
+            more slowly when asked",
     },
     program! {
         "etcd": ["etcd"],

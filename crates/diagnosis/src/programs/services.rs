@@ -78,8 +78,9 @@ pub(super) const ALL: &[KnownProgram] = &[
         own: [Snapshot "/java_pid", Log "/gc.log", Log "gc*.log"];
         Logging: "JVM: write the GC log to a tmpfs or another device, or write it asynchronously \
             (JDK 17 and later: -Xlog:async)",
-        Snapshot: "JVM: write heap dumps to another device (-XX:HeapDumpPath); the program is \
-            stopped until the dump is written",
+        Snapshot: "JVM: write heap dumps to another device (the file that jcmd or jmap is given; \
+            -XX:HeapDumpPath for those of an OutOfMemoryError); the program is stopped until the \
+            dump is written",
     },
     program! {
         "Node.js": ["node", "nodejs", "libuv-worker"];
@@ -145,9 +146,9 @@ pub(super) const ALL: &[KnownProgram] = &[
     program! {
         "Subversion": ["svnadmin"],
         own: [Data "/db/revs/", Data "/db/revprops/", Data "/db/svn-*"];
-        Sync: "Subversion: it syncs several files for each revision: `svnadmin load \
-            --no-flush-to-disk` does not (a crash before the next `sync` may damage the new \
-            repository: load it again)",
+        Sync: "Subversion: it syncs several files for each revision. Into a new repository that \
+            can be made again, `svnadmin load --no-flush-to-disk` loads without that (a crash \
+            damages it until a `sync` after the load has ended)",
     },
     program! {
         "locate's database": ["updatedb", "updatedb.mlocat", "updatedb.plocat"];

@@ -83,7 +83,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let known = subject.device.as_deref().and_then(|device| only_limit(facts, device));
     let pid = words::pid(&subject);
     let mut finding = finding
-        .saying(by.sentence(&subject, known.as_ref()) + &journal::words_of(&behind))
+        .saying(by.sentence(&subject, known.as_ref()) + &journal::behind_words(&behind))
         .about(subject)
         .sure(if held_ns > 0 { Confidence::Certain } else { Confidence::Likely })
         .fix(by.fix(&pid, known.as_ref()))
@@ -227,11 +227,7 @@ fn of_bound(facts: &Facts<'_>, bound: &BoundCgroup<'_>) -> Option<Finding> {
         let time = words::time(other.waited.time_ns as f64);
         format!("; {who} in the same cgroup {wait} {time}")
     });
-    let is_limited = |group: &WaitGroup| {
-        group.cgroup.as_deref().is_some_and(|own| is_within(own, &bound.known.path))
-    };
-    let is_far_longer = |wait_ns| is_far_longer(bound.device, wait_ns);
-    let behind = journal::behind_data(facts, bound.device, is_limited, is_far_longer);
+    let behind = behind_journal(facts, bound);
     let limit = format!("the I/O limit of cgroup {} ({})", bound.known.path, bound.known.limit);
     let sentence = match behind.time_ns {
         0 => format!(
@@ -241,7 +237,7 @@ fn of_bound(facts: &Facts<'_>, bound: &BoundCgroup<'_>) -> Option<Finding> {
             words::time(first.waited.mean_ns()),
             beside.as_deref().unwrap_or_default(),
         ),
-        _ => format!("{limit} on {name} throttles {who}{}", journal::words_of(&behind)),
+        _ => format!("{limit} on {name} throttles {who}{}", journal::behind_words(&behind)),
     };
     let pid = words::pid(&subject);
     // Time at the device is the device's: a limit acts before a request exists.
@@ -255,12 +251,9 @@ fn of_bound(facts: &Facts<'_>, bound: &BoundCgroup<'_>) -> Option<Finding> {
     };
     let fix = Throttle::Limit.fix(&pid, Some(&bound.known));
     let fix = match beside {
+        _ if behind.time_ns > 0 => format!("{fix}; or {}", journal::OWN_FILE_SYSTEM),
         Some(_) => format!("{fix}; or give programs that need not share it cgroups of their own"),
         None => fix,
-    };
-    let fix = match behind.time_ns {
-        0 => fix,
-        _ => format!("{fix}; or {}", journal::OWN),
     };
     let finding = finding
         .shown("blocked time", bound.waited.time_ns as f64, "ns", "iowhy waits")
@@ -270,6 +263,15 @@ fn of_bound(facts: &Facts<'_>, bound: &BoundCgroup<'_>) -> Option<Finding> {
             words::tried("limits=none"),
         ));
     Some(finding)
+}
+
+/// Returns the waits of others for the journal that the limit holds up.
+fn behind_journal<'a>(facts: &Facts<'a>, bound: &BoundCgroup<'_>) -> Waited<'a> {
+    let is_limited = |group: &WaitGroup| {
+        group.cgroup.as_deref().is_some_and(|own| is_within(own, &bound.known.path))
+    };
+    let is_far_longer = |wait_ns| is_far_longer(bound.device, wait_ns);
+    journal::behind_data(facts, bound.device, is_limited, is_far_longer)
 }
 
 /// A finding about a device that does as much as the only limit on it allows, while it is mostly
@@ -456,8 +458,9 @@ mod tests {
             script.waited_on("sda", "/srv/ct/a", 257);
             script.wait((8, "mail"), WaitClass::JournalCommit, 8000 * MS, 0, 0);
             script.waited_on("sda", "/srv/mail/b", 74);
-            script.chain(&[(8, "mail"), (3, "jbd2"), (7, "touch")], 2000 * MS, 2000 * MS);
-            let jbd2 = script.names.intern(if is_within { "jbd2/sda-8" } else { "other" });
+            script.chain(&[(8, "mail"), (3, "jbd2"), (7, "touch")], 6000 * MS, 6000 * MS);
+            let jbd2 = script.names.intern(if is_within { "jbd2/sda1-8" } else { "other" });
+            script.batch.wait_chains[0].pid = 8;
             script.batch.wait_chains[1].process = Some(jbd2);
             script.batch.wait_chains[2].class = Some(WaitClass::CgroupThrottle);
             diagnose(&script.summary()).findings
@@ -559,7 +562,7 @@ mod tests {
 
     #[test]
     fn held_back_data_holds_up_the_journal_for_others() {
-        let judged = |waited_ms: u64| {
+        let judged = |waited_ms: u64, journal: &str| {
             let mut script = Script::new(10);
             let write = script.write("sda", 4096).by(7, "rsync");
             write.direct(1000, 1000, MS).add();
@@ -573,8 +576,9 @@ mod tests {
                 let cgroup = script.names.intern(cgroup);
                 script.batch.waits.last_mut().unwrap().cgroup = Some(cgroup);
             }
-            script.chain(&[(8, "etcd"), (3, "jbd2/sda-8")], waited_ms * MS, waited_ms * MS);
-            script.batch.wait_chains[1].process = Some(script.names.intern("jbd2/sda-8"));
+            script.chain(&[(8, "etcd"), (3, "jbd2")], waited_ms * MS, waited_ms * MS);
+            script.batch.wait_chains[0].pid = 8;
+            script.batch.wait_chains[1].process = Some(script.names.intern(journal));
             let disk = script.device("sda", &[]);
             (disk.major, disk.minor) = (8, 0);
             let limit = ("io.max".to_owned(), "8:0 wbps=2097152".to_owned());
@@ -582,12 +586,18 @@ mod tests {
             script.environment.cgroups.push(Cgroup { settings_start: [limit].into(), ..cgroup });
             diagnose(&script.summary()).findings
         };
-        let first = judged(2000).swap_remove(0);
+        let first = judged(2000, "jbd2/sda-8").swap_remove(0);
         assert_eq!(first.cause, "cgroup-throttle");
         let said = "throttles rsync (7), which holds up the file system's journal: etcd (8) waits";
         assert!(first.sentence.contains(said), "{}", first.sentence);
-        let short = judged(5);
-        assert!(short.iter().all(|finding| !finding.sentence.contains("holds up")), "{short:?}");
+        for (other, why) in [
+            (judged(5, "jbd2/sda-8"), "requests take as long"),
+            (judged(1000, "jbd2/sda-8"), "most of its time was not seen to be behind it"),
+            (judged(2000, "jbd2/sdab-8"), "another disk"),
+        ] {
+            let is_said = other.iter().any(|finding| finding.sentence.contains("holds up"));
+            assert!(!is_said, "{why}: {other:?}");
+        }
     }
 
     #[test]

@@ -181,7 +181,7 @@ fn lasting(facts: &Facts<'_>, device: &DeviceSummary) -> Option<Finding> {
         is_log && facts.is_sync(it) && it.device.as_ref() == Some(name)
     });
     let process = &waited.groups.first()?.process;
-    // A statement that builds a table anew writes as much, and no checkpoint.
+    // A statement that builds a table anew writes as much, but is no checkpoint.
     let is_new = |file: &str| programs::role_of(Some(process), file) == Some(FileRole::NewTable);
     let builds = facts.waits(|it| it.process == *process && it.file.as_deref().is_some_and(is_new));
     if builds.time_ns > waited.time_ns {

@@ -236,7 +236,8 @@ impl Throttled<'_> {
         );
         let threads = waited.groups.iter().map(|group| group.threads).max().unwrap_or(1);
         let beside_ns = whole_ns - waited.time_ns;
-        let beside = Claims::of_held_back(subject.pid.unwrap_or_default(), beside_ns);
+        let first = waited.groups.first().map_or(0, |group| group.pid);
+        let beside = Claims::of_held_back(first, beside_ns);
         of_lost(facts, lost_ns, beside_ns, sentence)
             .claiming(Claims::of_cpu(waited).and(&beside))
             .holding(share_of_thread(facts, lost_ns, threads))

@@ -161,7 +161,7 @@ fn sentence(
             let and = format!(" and {}, which writes{}, to sleep", words::who(&other), to(&other));
             (begin + &and, apart(facts, device))
         }
-        _ if subject.pid.is_some_and(|pid| facts.holds_itself_up(pid)) => {
+        _ if waited.groups.first().is_some_and(|group| facts.holds_itself_up(group)) => {
             (begin + " to sleep, and its other threads wait for that", String::new())
         }
         _ => (begin + " to sleep", String::new()),
@@ -286,7 +286,7 @@ fn hurts(facts: &Facts<'_>, waited: &Waited<'_>) -> bool {
 fn is_hurt(facts: &Facts<'_>, group: &WaitGroup) -> bool {
     programs::is_store(&group.process, group.file.as_deref())
         || !is_bulk(facts, group.pid)
-        || facts.holds_itself_up(group.pid)
+        || facts.holds_itself_up(group)
 }
 
 /// Whether a process writes in bulk: by its calls, or by its pages that reached a device, since a
@@ -365,7 +365,7 @@ mod tests {
 
     #[test]
     fn a_server_that_stands_still_until_its_dump_is_written_is_held_up() {
-        let found = |clients: f64, waited_ms: u64| {
+        let found = |clients: f64, waited_ms: u64, class: WaitClass| {
             let mut script = Script::new(10);
             for index in 0..300 {
                 let write = script.write("sda", 1 << 20).by(1, "java").at((index * 33 * MS) as i64);
@@ -377,14 +377,21 @@ mod tests {
             script.wait((1, "java"), WaitClass::DirtyThrottle, 9000 * MS, 0, 0);
             script.waited_on("sda", "/dumps/heap.hprof", 1);
             script.chain(&[(2, "VM Thread"), (3, "GC Thread")], waited_ms * MS, waited_ms * MS);
+            let last = script.batch.wait_chains.last_mut().unwrap();
+            (last.class, last.file) = (Some(class), None);
             let findings = diagnose(&script.summary()).findings;
             findings.into_iter().find(|finding| finding.cause == "dirty-throttle").unwrap()
         };
-        let still = found(3.0, 9000);
+        let still = found(3.0, 9000, WaitClass::DirtyThrottle);
         assert!(still.severity > Severity::Info, "{still:?}");
         assert!(still.sentence.contains("and its other threads wait for that"), "{still:?}");
-        assert_eq!(found(3.0, 100).severity, Severity::Info, "nobody waits for it");
-        assert_eq!(found(0.0, 9000).severity, Severity::Info, "it works for nobody");
+        for (other, why) in [
+            (found(3.0, 100, WaitClass::DirtyThrottle), "nobody waits for it"),
+            (found(0.0, 9000, WaitClass::DirtyThrottle), "it works for nobody"),
+            (found(3.0, 9000, WaitClass::Fsync), "its threads wait for something else"),
+        ] {
+            assert_eq!(other.severity, Severity::Info, "{why}");
+        }
     }
 
     /// A copy that is throttled for `copy_ms`, whose data fill sdb by writes of that origin, beside

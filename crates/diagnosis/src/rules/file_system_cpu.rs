@@ -166,11 +166,14 @@ pub(super) fn reserving<'a>(facts: &Facts<'a>) -> Option<BusyCalls<'a>> {
     let mounts = || facts.summary().environment.mounts.iter().filter(|it| it.kind == "btrfs");
     // Of these waits neither device nor mount is known.
     let mount = mounts().next().filter(|_| mounts().all(|it| compression(it).is_some()))?;
-    let (free, all) = mount.free_bytes.zip(mount.bytes)?;
+    let is_full = |mount: &Mount| {
+        let space = mount.free_bytes.zip(mount.bytes);
+        space.is_none_or(|(free, all)| free as f64 <= super::space_nearly_full::FREE * all as f64)
+    };
     let device = device_of(facts, mount)?;
     let row = facts.devices().iter().find(|row| row.device == device)?;
     let is_idle = row.util_share.is_some_and(|share| share < IDLE_DEVICE);
-    if !is_idle || (free as f64) <= super::space_nearly_full::FREE * all as f64 {
+    if !is_idle || mounts().any(is_full) {
         return None;
     }
     let tickets = facts.stacked(super::space_nearly_full::TICKETS);

@@ -57,7 +57,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         }
         None => {
             let waiting = all.subject();
-            let beside = || snapshot_of(facts, &waiting).or_else(|| writer_beside(facts, &waiting));
+            let beside = || beside(facts, &waiting);
             let is_known = !matches!(filler, Filler::Unknown);
             (longest, if is_known { filler } else { beside().unwrap_or(filler) }, &all)
         }
@@ -244,6 +244,17 @@ const MUCH_PER_S: f64 = 1_048_576.0;
 fn place(facts: &Facts<'_>, waiting: &Subject) -> Option<Place> {
     let own = waiting.file.as_deref().and_then(|file| facts.place_of(file));
     own.or_else(|| facts.place_changed_by(waiting.process.as_deref()?))
+}
+
+/// Returns who writes most to the file system that a program waits for: another program, or a
+/// process of its own that writes a snapshot.
+fn beside(facts: &Facts<'_>, waiting: &Subject) -> Option<Filler> {
+    match (snapshot_of(facts, waiting), writer_beside(facts, waiting)) {
+        (Some(Filler::Snapshot(_, own)), Some(Filler::Writer(who, bytes))) if bytes > own => {
+            Some(Filler::Writer(who, bytes))
+        }
+        (snapshot, writer) => snapshot.or(writer),
+    }
 }
 
 /// Returns who writes to files of the file system that a program waits for, far more than that one

@@ -1,7 +1,7 @@
 //! A process syncs whole file systems, and all others wait.
 
 use super::*;
-use crate::facts::thresholds::MOST;
+use crate::facts::thresholds::{MOST, WARNING_SHARE};
 use facts::Waited;
 use facts::calls::{SYNC_FILE, UNMOUNT};
 use iowhy_analysis::summary::{ProcessRow, UsedRow};
@@ -58,9 +58,9 @@ fn judge(facts: &Facts<'_>) -> Judged {
     });
     let is_storm = calls >= LEAST && rate >= SYNCS_PER_S;
     // A script that syncs what it has just copied waits now and then, and nobody else does.
-    let is_alone = others.time_ns < syncing.time_ns;
+    let is_alone = (others.time_ns as f64) < WARNING_SHARE * facts.duration_ns() as f64;
     let is_occasional = is_alone && (syncing.time_ns as f64) < MOST * facts.duration_ns() as f64;
-    let is_long = syncing.longest_ns() >= LONG_NS && !is_occasional;
+    let is_felt = syncing.longest_ns() >= LONG_NS && !is_occasional;
     let call =
         facts.call_name(syncing.groups.first().and_then(|group| group.syscall)).unwrap_or("sync");
     let of_whom = dirtied(facts, awaited, &subject);
@@ -83,7 +83,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         } else {
             Confidence::Certain
         })
-        .at_most(if is_storm || is_long { Severity::Critical } else { Severity::Info })
+        .at_most(if is_storm || is_felt { Severity::Critical } else { Severity::Info })
         .shown("sync and syncfs calls", rate, "1/s", format!("iowhy waits{flags}"))
         .also("time in these calls", syncing.time_ns as f64, "ns")
         .shown(
@@ -262,6 +262,24 @@ mod tests {
             let message = if calls == 1 { "once".to_owned() } else { format!("{calls} times") };
             assert!(found.sentence.contains(&message), "{}", found.sentence);
         }
+    }
+
+    #[test]
+    fn a_script_that_waits_now_and_then_and_alone_is_no_warning() {
+        let severity = |calls: u64, victim_ms: u64| {
+            let mut script = Script::new(10);
+            script.read("sda", 4096).direct(0, 0, MS).add();
+            for call in 0..calls {
+                synced(&mut script, call * 2000 * MS, 1300 * MS);
+            }
+            script.wait((9, "postgres"), WaitClass::JournalCommit, victim_ms * MS, 0, 0);
+            script.waited_on("sda", "/db/pg_wal/1", 74);
+            let findings = diagnose(&script.summary()).findings;
+            findings.into_iter().find(|finding| finding.cause == "sync-storm").unwrap().severity
+        };
+        assert_eq!(severity(3, 0), Severity::Info);
+        assert!(severity(3, 3000) > Severity::Info, "a database waits behind it");
+        assert!(severity(4, 0) > Severity::Info, "it waits more than half of the time");
     }
 
     #[test]

@@ -348,8 +348,8 @@ fn waits_of<'a>(facts: &Facts<'a>, device: &DeviceSummary) -> facts::Waited<'a> 
     let is_there = |group: &WaitGroup| match &group.device {
         Some(name) => *name == device.device,
         None => {
-            let place = facts.place_changed_by(&group.process);
-            OF_JOURNAL.contains(&group.class) && place.is_some_and(|place| places.contains(&place))
+            let changed = || facts.place_changed(|row| row.pid == group.pid);
+            OF_JOURNAL.contains(&group.class) && changed().is_some_and(|it| places.contains(&it))
         }
     };
     let syncs = |group: &WaitGroup| {

@@ -23,8 +23,6 @@ const OPEN: &[&str] =
 const EVIDENCE: usize = 3;
 /// The least share of its time that a program loses, to be said. Chosen.
 const LEAST_LOSS: f64 = 0.01;
-/// The least share of its time that a program loses, for it to do little else. Chosen.
-const BOUND: f64 = 0.5;
 /// Indentation of a finding, columns.
 const INDENT: usize = 4;
 
@@ -65,7 +63,7 @@ pub(super) fn brief(
         None => {
             let text = readable(&none_above(diagnosis), screen.style);
             // Nothing else has to be told, so that there is room for what to do.
-            let most = if is_bound(diagnosis) { 2 * limits.sentence } else { limits.sentence };
+            let most = if diagnosis.is_bound { 2 * limits.sentence } else { limits.sentence };
             capped("", &text, 2, most, Paint::Plain, screen);
         }
     }
@@ -292,18 +290,12 @@ pub(crate) fn none(diagnosis: &Diagnosis) -> String {
     let checked = diagnosis.clear;
     match &diagnosis.quiet {
         // Whom storage bounds most of the time is the answer, though nothing is wrong with it.
-        Some(quiet) if is_bound(diagnosis) => {
-            format!("{quiet} No other cause found ({checked} checked).")
+        Some(quiet) if diagnosis.is_bound => {
+            format!("{quiet} None of {checked} known causes was found.")
         }
         Some(quiet) => format!("No problem found ({checked} causes checked). {quiet}"),
         None => format!("No problem found ({checked} causes checked)."),
     }
-}
-
-/// Whether a program does little else than wait for storage.
-fn is_bound(diagnosis: &Diagnosis) -> bool {
-    let gains = diagnosis.findings.iter().filter_map(|finding| finding.gain.as_ref());
-    gains.map(|gain| gain.share).any(|share| share >= BOUND)
 }
 
 /// Returns that line above the findings that follow.

@@ -43,6 +43,17 @@ fn other_scenes() {
     screen("idle-80", &Script::new(10), Style::plain(80));
 }
 
+#[test]
+fn own_processes_are_not_at_the_top() {
+    let mut script = Script::new(10);
+    for (process, file) in [("cat", "/etc/hosts"), ("iowhy", "/usr/bin/cat")] {
+        script.read("sda", 4096).by(1, process).file(file).direct(300, 900, 80_000).add();
+    }
+    let screen = page_of(&script.summary(), &Style::plain(80));
+    let top = screen.lines().find(|line| line.starts_with("processes")).unwrap();
+    assert!(top.contains("cat") && !top.contains("iowhy"), "{top}");
+}
+
 /// A drive that gets too hot while a database reads from it.
 fn overheating() -> Script {
     let mut script = Script::new(10);

@@ -8,6 +8,7 @@ use iowhy_diagnosis::{Diagnosis, diagnose};
 use iowhy_model::Filter;
 use iowhy_model::script::Script;
 use iowhy_views::check::{self, CheckState};
+use iowhy_views::explain::{self, SeenCause};
 use iowhy_views::style::Style;
 use iowhy_views::{escape, reference, text};
 use std::path::PathBuf;
@@ -85,6 +86,15 @@ fn causes_of_a_filtered_watch_are_those_of_all_of_it() {
     let screen = first_screen(&script, &style);
     assert!(screen.contains("The data was filtered by --process 7"), "{screen}");
     assert!(!screen.contains("makes anything wait"), "{screen}");
+}
+
+#[test]
+fn findings_are_listed_by_their_numbers() {
+    let summary = scenes::jenkins().summary();
+    let seen = SeenCause { summary: &summary, diagnosis: &diagnose(&summary), source: "REC" };
+    let found = explain::causes(Some(seen), &Style::plain(80));
+    fits("causes-80", &found, 80);
+    compare("tests/it/screens/causes-80.txt", &found);
 }
 
 #[test]
@@ -214,7 +224,7 @@ fn check_is_a_table() {
     ];
     for width in [40, 80] {
         let grant = "sudo setcap cap_bpf,cap_perfmon,cap_sys_ptrace+ep \"$(command -v iowhy)\"";
-        let found = check::render(&rows, Some(grant), &Style::plain(width));
+        let found = check::render(width == 80, &rows, Some(grant), &Style::plain(width));
         assert!(found.lines().any(|line| line.trim() == grant), "in one piece: {found}");
         compare(&format!("tests/it/screens/check-{width}.txt"), &found);
     }

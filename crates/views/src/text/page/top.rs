@@ -1,6 +1,6 @@
 //! Shares of the requests' time: processes, files and the code path, a line each. Where most of the
 //! time is other devices', they are those of the device that the first finding is about. iowhy's own
-//! requests are in the first lines of the screen, not here.
+//! processes are in the first lines of the screen, not here.
 
 use super::super::paths::share_of;
 use super::super::usage::{UsageRow, file_name, process_name, program_name, rows};
