@@ -186,11 +186,10 @@ pub fn diagnose(summary: &Summary) -> Diagnosis {
         .into_iter()
         .map(|finding| finding.with_unusual_settings(&facts).dated(&facts))
         .collect();
-    if diagnosis.findings.iter().all(|finding| finding.severity == Severity::Info) {
-        if let Some(quiet) = bottleneck::quiet(&facts) {
-            diagnosis.is_bound = quiet.is_bound;
-            diagnosis.quiet = Some(quiet.sentence);
-        }
+    let is_calm = diagnosis.findings.iter().all(|finding| finding.severity == Severity::Info);
+    if let Some(quiet) = is_calm.then(|| bottleneck::quiet(&facts)).flatten() {
+        diagnosis.is_bound = quiet.is_bound;
+        diagnosis.quiet = Some(quiet.sentence);
     }
     diagnosis.over_time = facts.over_time().clone();
     diagnosis.red_herrings = herrings::red_herrings(&facts, &diagnosis.findings);

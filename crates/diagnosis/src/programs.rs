@@ -486,7 +486,6 @@ mod tests {
         assert_eq!(role_of(Some("postgres"), "/db/base/16384/2619"), Some(Data));
         for (file, role) in [
             ("/db/shop/#sql-alter-777a-13.ibd", FileRole::NewTable),
-            ("/db/shop/#sql-1f4_2.MYD", FileRole::NewTable),
             ("/tmp/#sql-temptable-2a-8-0.MAD", Temporary),
             ("/tmp/#sql2a_8_0.MYD", Temporary),
         ] {

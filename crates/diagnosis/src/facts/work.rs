@@ -182,7 +182,7 @@ impl Facts<'_> {
     }
 
     /// Whether other threads of a process that works for clients wait until these waits end, as
-    /// where all of them stand still until one has written a dump.
+    /// where all of them are stopped until one has written a dump.
     pub fn holds_itself_up(&self, group: &WaitGroup) -> bool {
         let pid = group.pid;
         let is_serving = self.work_of(pid).is_some_and(|work| work.kind == WorkKind::Serving);

@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_stands_still_until_its_dump_is_written_is_held_up() {
+    fn a_server_that_stops_until_its_dump_is_written_is_held_up() {
         let found = |clients: f64, waited_ms: u64, class: WaitClass| {
             let mut script = Script::new(10);
             for index in 0..300 {

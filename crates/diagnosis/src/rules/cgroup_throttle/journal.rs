@@ -84,6 +84,7 @@ pub(super) fn behind_words(behind: &Waited<'_>) -> String {
 }
 
 /// The advice about a limit beside others that share the journal.
-pub(super) const OWN_FILE_SYSTEM: &str = "put what is limited on a file system of its own: a limit on one program that writes to a \
-     journal holds up all of them. A weight (io.weight) slows it down only while others want the \
-     disk";
+pub(super) const OWN_FILE_SYSTEM: &str = "put what is limited on a file system of its own: a \
+                                          limit on one program that writes to a journal holds up \
+                                          all of them. A weight (io.weight) slows it down only \
+                                          while others want the disk";

@@ -1,6 +1,7 @@
 //! Shares of the requests' time: processes, files and the code path, a line each. Where most of the
-//! time is other devices', they are those of the device that the first finding is about. iowhy's own
-//! processes are in the first lines of the screen, not here.
+//! time is other devices', they are those of the device that the first finding is about.
+//!
+//! What does not belong here: iowhy's own requests, which the first lines of the screen count.
 
 use super::super::paths::share_of;
 use super::super::usage::{UsageRow, file_name, process_name, program_name, rows};
