@@ -7,7 +7,6 @@ use super::Facts;
 use super::thresholds::MOST;
 use crate::words;
 use iowhy_analysis::summary::patterns::WaitGroup;
-use iowhy_analysis::summary::{Work, WorkKind};
 use iowhy_model::Metric;
 use serde::Serialize;
 
@@ -132,8 +131,7 @@ impl Facts<'_> {
     /// thread slept that works in rounds with the one that waits. `None` if no two threads do, or
     /// if the process works for clients, each of which waits for a thread of its own.
     fn critical_share(&self, pid: u32, hidden_ns: f64) -> Option<f64> {
-        let is_serving = |work: &Work| work.kind == WorkKind::Serving;
-        if self.summary().work.get(&pid).is_some_and(is_serving) {
+        if self.is_serving(pid) {
             return None;
         }
         let awaited = &self.summary().patterns.awaited;

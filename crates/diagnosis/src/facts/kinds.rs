@@ -55,6 +55,11 @@ impl Facts<'_> {
         own.any(|series| series.max.unwrap_or(series.last) > 0.0)
     }
 
+    /// Whether a process works for clients.
+    pub(super) fn is_serving(&self, pid: u32) -> bool {
+        self.work_of(pid).is_some_and(|work| work.kind == WorkKind::Serving)
+    }
+
     pub(super) fn work_of(&self, pid: u32) -> Option<&Work> {
         self.summary().work.get(&pid)
     }

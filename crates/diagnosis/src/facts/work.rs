@@ -7,9 +7,7 @@ use super::{Facts, Waited};
 use crate::programs::{self, FileRole};
 use crate::{Subject, words};
 use iowhy_analysis::summary::patterns::WaitGroup;
-use iowhy_analysis::summary::{
-    ChainRow, ChainStep, DeviceSummary, Direction, DirectionSummary, WorkKind,
-};
+use iowhy_analysis::summary::{ChainRow, ChainStep, DeviceSummary, Direction, DirectionSummary};
 use iowhy_model::Metric;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -140,8 +138,7 @@ impl Facts<'_> {
         let written = written.fold(0, u64::saturating_add);
         let is_bulk = written as f64 >= super::BULK_PER_S * self.seconds();
         let is_of_clients = |group: &WaitGroup| {
-            let serves = self.work_of(group.pid).is_some_and(|it| it.kind == WorkKind::Serving);
-            serves || programs::is_store(&group.process, group.file.as_deref())
+            self.is_serving(group.pid) || programs::is_store(&group.process, group.file.as_deref())
         };
         is_bulk
             && self.slow_bulk(device).is_none()
@@ -185,10 +182,9 @@ impl Facts<'_> {
     /// where all of them are stopped until one has written a dump.
     pub fn holds_itself_up(&self, group: &WaitGroup) -> bool {
         let pid = group.pid;
-        let is_serving = self.work_of(pid).is_some_and(|work| work.kind == WorkKind::Serving);
         let is_behind =
             |row: &ChainRow| row.class == group.class.word() && row.device == group.device;
-        is_serving && self.is_waited_for_within(pid, is_behind)
+        self.is_serving(pid) && self.is_waited_for_within(pid, is_behind)
     }
 
     /// Whether threads of a process wait for another one of it that waits for storage, as where
@@ -288,7 +284,6 @@ impl Facts<'_> {
     /// Whether several other processes wait for one that works for clients, each for half of the
     /// watch and more.
     pub fn holds_clients_up(&self, pid: u32) -> bool {
-        let is_serving = self.work_of(pid).is_some_and(|work| work.kind == WorkKind::Serving);
         let mut clients: BTreeMap<u32, u64> = BTreeMap::new();
         for (row, first) in self.waiters_behind(pid) {
             let processes = first.processes.max(1);
@@ -298,7 +293,7 @@ impl Facts<'_> {
                 *known = processes.max(*known);
             }
         }
-        is_serving && clients.values().copied().fold(0, u64::saturating_add) >= 2
+        self.is_serving(pid) && clients.values().copied().fold(0, u64::saturating_add) >= 2
     }
 
     /// Whether other programs wait for a process, for a tenth of the watch in all. Chosen: as for a
