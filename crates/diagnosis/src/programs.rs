@@ -30,15 +30,22 @@ macro_rules! program {
     };
 }
 
+mod applications;
 mod brokers;
+mod clusters;
 mod databases;
 mod logs;
 mod mail;
 mod monitoring;
+mod network;
 mod operations;
 mod services;
+mod tools;
 
 pub use operations::{AwaitedCalls, Operation};
+pub use tools::{
+    are_of_one, dump_advice, is_indexer, is_interpreter, is_maintenance, may_waste, yields_to,
+};
 
 /// The role of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -194,8 +201,18 @@ fn fits(path: &str, part: &str) -> bool {
 }
 
 fn all() -> impl Iterator<Item = &'static KnownProgram> {
-    let tables =
-        [databases::ALL, brokers::ALL, monitoring::ALL, mail::ALL, services::ALL, logs::ALL];
+    let tables = [
+        // Databases inside of applications have files whose names are theirs.
+        applications::ALL,
+        databases::ALL,
+        clusters::ALL,
+        brokers::ALL,
+        monitoring::ALL,
+        mail::ALL,
+        network::ALL,
+        services::ALL,
+        logs::ALL,
+    ];
     tables.into_iter().flatten()
 }
 
@@ -217,6 +234,13 @@ pub fn of(process: Option<&str>, file: Option<&str>) -> Option<&'static KnownPro
         Some(program) => Some(program),
         None => by_path(),
     }
+}
+
+/// Returns what to do about a topic: the setting of the program of a process or a file, else what
+/// makes a command do less of it.
+pub fn advice(process: Option<&str>, file: Option<&str>, topic: Topic) -> Option<&'static str> {
+    let own = of(process, file).and_then(|program| program.advice(topic));
+    own.or_else(|| tools::advice(process?, topic))
 }
 
 /// The names of programs in which others run.
@@ -241,117 +265,6 @@ pub(crate) fn known_beginning(process: &str) -> Option<&str> {
     names.filter_map(begins).max().map(|end| &process[..end])
 }
 
-/// Programs of maintenance that run on their own, at night or on a timer.
-const MAINTENANCE: &[&str] = &[
-    "restic",
-    "borg",
-    "bacula-fd",
-    "bareos-fd",
-    "duplicity",
-    "rdiff-backup",
-    "rsnapshot",
-    "kopia",
-    "mandb",
-    "fstrim",
-    "e4defrag",
-    "xfs_fsr",
-    "btrfs-scrub",
-    "logrotate",
-    "debsums",
-    "aide",
-    "clamscan",
-    "tmpwatch",
-    "pg_dump",
-    "mysqldump",
-    "mariadb-dump",
-    "mongodump",
-    "pg_basebackup",
-    "barman",
-    "btrbk",
-    "mariabackup",
-    "xtrabackup",
-    "pgbackrest",
-    "bup",
-    "amandad",
-    "timeshift",
-    "snapper",
-    "freshclam",
-    "rkhunter",
-    "chkrootkit",
-    "tripwire",
-    "badblocks",
-    "e2scrub",
-    "xfs_scrub",
-    "systemd-tmpfile",
-    "unattended-upgr",
-];
-
-/// Programs that read or write in bulk, whose latency does not matter, and what makes it less.
-const BULK: &[(&str, &str)] = &[
-    ("aria2c", OF_DOWNLOADS),
-    ("qbittorrent", OF_DOWNLOADS),
-    ("qbittorrent-nox", OF_DOWNLOADS),
-    ("transmission-da", OF_DOWNLOADS),
-    ("deluged", OF_DOWNLOADS),
-    ("rtorrent", OF_DOWNLOADS),
-    ("buildah", OF_IMAGES),
-    ("podman", OF_IMAGES),
-    ("skopeo", OF_IMAGES),
-    ("borg", OF_BACKUPS),
-    ("restic", OF_BACKUPS),
-    ("kopia", OF_BACKUPS),
-    ("convert", OF_PICTURES),
-    ("convert-im6.q16", OF_PICTURES),
-    ("mogrify", OF_PICTURES),
-    ("magick", OF_PICTURES),
-    ("montage", OF_PICTURES),
-];
-const OF_PICTURES: &str = "ImageMagick keeps pixels beyond its limits in files: where pictures \
-                           are trusted, raise the memory \
-                           and map limits in policy.xml (`identify -list resource`; `-limit \
-                           memory 2GiB -limit map 4GiB`), or lead MAGICK_TEMPORARY_PATH to a fast \
-                           disk";
-const OF_BACKUPS: &str = "a backup reads files again in whole if its cache was lost (keep its \
-                          directory), or if their change time or inode has changed (chown -R, a \
-                          restore, another mount): find what changes it. Leaving it out of the \
-                          comparison (borg --files-cache=mtime,size, restic --ignore-ctime and \
-                          --ignore-inode) has a risk: a file that was changed and keeps its size \
-                          and mtime is then not backed up";
-const OF_DOWNLOADS: &str = "a download that allocates its file first writes zeros over all of it \
-                            on a file system without extents (ext2, ext3, FAT): each byte is \
-                            written twice (aria2: --file-allocation=none there, falloc on ext4, \
-                            XFS and btrfs; others: no full preallocation)";
-const OF_IMAGES: &str = "container images: the storage driver vfs copies the whole image for each \
-                         layer (`podman info --format '{{.Store.GraphDriverName}}'` shows it): \
-                         overlay copies nothing";
-/// What makes rsync read less.
-const OF_RSYNC: &str = "rsync reads whole files whose size or time differ; with --checksum (-c) \
-                        all of them, each time: leave it out, or run it rarely";
-
-/// Returns what makes a program that reads in bulk do less.
-pub fn advice_on_scan(process: &str) -> Option<&'static str> {
-    if process == "rsync" { Some(OF_RSYNC) } else { advice_on_bulk(process) }
-}
-
-/// Returns what makes a program that reads or writes in bulk do less.
-pub fn advice_on_bulk(process: &str) -> Option<&'static str> {
-    BULK.iter().find(|(name, _)| *name == process).map(|(_, advice)| *advice)
-}
-
-/// Programs that dump a database through its server, and what to do instead.
-const DUMPS: &[(&str, &str)] = &[
-    ("mysqldump", OF_MYSQL_DUMPS),
-    ("mariadb-dump", OF_MYSQL_DUMPS),
-    (
-        "pg_dump",
-        "dump a standby, or take a base backup (pg_basebackup) at a limited rate; at another time",
-    ),
-    ("mongodump", "dump a secondary, or take a snapshot of the file system; at another time"),
-];
-const OF_MYSQL_DUMPS: &str = "with --single-transaction no table of InnoDB is locked meanwhile \
-                              (MyISAM's are: convert them); dump a replica, or back up with \
-                              mariabackup or xtrabackup at a limited rate; at another time";
-
 /// Beginnings of the names of files that programs lock while they serve a request, and what to do
 /// about it.
 const REQUEST_LOCKS: &[(&str, &str)] = &[(
@@ -365,54 +278,6 @@ const REQUEST_LOCKS: &[(&str, &str)] = &[(
 pub fn request_lock_advice(file: &str) -> Option<&'static str> {
     let name = file.rsplit('/').next().unwrap_or(file);
     REQUEST_LOCKS.iter().find(|(begin, _)| name.starts_with(begin)).map(|(_, advice)| *advice)
-}
-
-/// Returns what to do about a program that dumps a database through its server.
-pub fn dump_advice(process: &str) -> Option<&'static str> {
-    DUMPS.iter().find(|(name, _)| *name == process).map(|(_, advice)| *advice)
-}
-
-/// Whether a process is a backup, a check or another program of maintenance.
-pub fn is_maintenance(process: &str) -> bool {
-    MAINTENANCE.contains(&process)
-}
-
-/// Whether a process works in the background, and the other one does not: what the first one waits
-/// behind the second is no harm.
-pub fn yields_to(process: &str, other: &str) -> bool {
-    let is_background = |process: &str| is_maintenance(process) || is_indexer(process);
-    is_background(process) && !is_background(other)
-}
-
-/// Whether programs of any kind run under this name, so that two processes of it need not be one
-/// program.
-pub fn is_interpreter(process: &str) -> bool {
-    const NAMES: &[&str] = &[
-        "java",
-        "node",
-        "nodejs",
-        "MainThread",
-        "deno",
-        "bun",
-        "beam.smp",
-        "mono",
-        "dotnet",
-        "bash",
-        "dash",
-        "sh",
-        "zsh",
-        "git",
-    ];
-    const VERSIONED: &[&str] = &["python", "perl", "ruby", "php", "lua", "luajit"];
-    let is_version = |rest: &str| rest.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-    NAMES.contains(&process)
-        || VERSIONED.iter().any(|name| process.strip_prefix(name).is_some_and(is_version))
-}
-
-/// Whether two processes, with their numbers and names, are of one program, as far as is known.
-pub fn are_of_one(one: (Option<u32>, &str), other: (Option<u32>, &str)) -> bool {
-    let is_itself = one.0.is_some() && one.0 == other.0;
-    one.1 == other.1 && (is_itself || !is_interpreter(one.1))
 }
 
 /// Servers that merge what they have written in threads for that, which no client waits for until
@@ -430,20 +295,24 @@ pub fn is_merged_aside(process: &str, file: &str) -> bool {
 /// Programs of the table whose log is a circle.
 const CIRCULAR: &[&str] = &["MySQL/MariaDB", "SQLite"];
 /// Programs of the table that move data in bulk for themselves.
-const FOR_THEMSELVES: &[&str] = &["browser", "rpm", "Bitcoin Core", "DuckDB", "PHP", "IPython"];
+const FOR_THEMSELVES: &[&str] = &[
+    "browser",
+    "rpm",
+    "Bitcoin Core",
+    "DuckDB",
+    "PHP",
+    "IPython",
+    "Monero",
+    "Ethereum node",
+    "Usenet client",
+    "Xapian index",
+];
 
 /// Whether a process stores data that others wait for, by its name or by the log that it writes.
 pub fn is_store(process: &str, file: Option<&str>) -> bool {
     let by_log = || file.and_then(|file| role_of(None, file)) == Some(WriteAheadLog);
     let known = of(Some(process), None);
     known.map_or_else(by_log, |program| !FOR_THEMSELVES.contains(&program.name))
-}
-
-/// Whether a process indexes files for later searches.
-pub fn is_indexer(process: &str) -> bool {
-    ["updatedb", "plocate-build", "tracker-", "localsearch-", "baloo_file"]
-        .iter()
-        .any(|name| process.starts_with(name))
 }
 
 /// Whether a process is a logger: all that it writes is a log.

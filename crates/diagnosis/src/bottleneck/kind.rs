@@ -4,7 +4,8 @@
 
 use crate::facts::Facts;
 use crate::facts::calls::{ASYNC, LOOKUP, METADATA, READ, SYNC_ALL, SYNC_FILE, WRITE};
-use crate::programs::{FileRole, Topic};
+use crate::programs::{self, FileRole, Topic};
+use crate::subject::Subject;
 use iowhy_analysis::summary::patterns::WaitGroup;
 use iowhy_model::WaitClass;
 
@@ -74,7 +75,19 @@ impl BottleneckKind {
             (BottleneckKind::Write, Some(FileRole::WriteAheadLog)) => Topic::Sync,
             (BottleneckKind::Read, Some(FileRole::WriteAheadLog)) => Topic::Replay,
             (BottleneckKind::Write, _) => Topic::Checkpoint,
+            (BottleneckKind::Metadata, _) => Topic::Lookups,
             _ => Topic::Reads,
         }
+    }
+
+    /// Returns what makes a program wait less in such calls for its file.
+    pub fn advice(self, subject: &Subject) -> Option<&'static str> {
+        if matches!(self, BottleneckKind::Async | BottleneckKind::Memory | BottleneckKind::Unknown)
+        {
+            return None;
+        }
+        let (process, file) = (subject.process.as_deref(), subject.file.as_deref());
+        let role = file.and_then(|file| programs::role_of(process, file));
+        programs::advice(process, file, self.topic(role))
     }
 }

@@ -29,7 +29,6 @@ mod tests;
 use super::facts::Facts;
 use super::facts::thresholds::{MOST, WARNING_SHARE};
 use super::finding::{Finding, FindingLayer};
-use super::programs::{advice_on_bulk, advice_on_scan};
 use super::rule::{Judged, Rule, RuleVerdict};
 use iowhy_analysis::summary::ChainRow;
 use kind::BottleneckKind;
@@ -223,18 +222,16 @@ fn held_up(facts: &Facts<'_>, group: &group::GroupedWaits<'_>) -> Option<QuietWa
     let first = program.waited.groups.first();
     let not_helped = first.and_then(|group| facts.not_helped(group));
     // Who waits for little else is as fast as the device: less work is all that helps.
-    let less = match group.kind {
-        _ if share < MOST => None,
-        BottleneckKind::Read => advice_on_scan(program.process),
-        _ => advice_on_bulk(program.process),
-    };
+    let subject = program.waited.subject();
+    let is_command = !super::programs::is_store(program.process, None);
+    let less = (share >= MOST && is_command).then(|| group.kind.advice(&subject)).flatten();
     let sentence = format!(
         "{} waits {how_long} in {call}, {} each: bounded by {}{}.{}",
         program.process,
         super::words::time(program.waited.mean_ns()),
         bound.by,
         not_helped.map(|why| format!("; {why}")).unwrap_or_default(),
-        less.map(|advice| format!(" What makes it do less: {advice}.")).unwrap_or_default(),
+        less.map(|advice| format!(" What helps: {advice}.")).unwrap_or_default(),
     );
     Some(QuietWaits { sentence, is_bound: share >= MOST })
 }

@@ -336,8 +336,12 @@ fn own_fix(
         return Some(advice(Topic::Ahead).unwrap_or(backlog::FIX));
     }
     let of_large = own.large.and_then(|_| advice(Topic::Spilled));
-    let of_reads = || advice(Topic::Reads).filter(|_| group.kind == BottleneckKind::Read);
-    of_large.or_else(|| advice_of(&|role| group.kind.topic(role))).or_else(of_reads)
+    let is_of_reads = matches!(group.kind, BottleneckKind::Read | BottleneckKind::Metadata);
+    let of_reads = || advice(Topic::Reads).filter(|_| is_of_reads);
+    of_large
+        .or_else(|| advice_of(&|role| group.kind.topic(role)))
+        .or_else(of_reads)
+        .or_else(|| group.kind.advice(subject))
 }
 
 /// Returns what to do about waits of any program.

@@ -256,7 +256,7 @@ fn who_is_as_fast_as_its_device_hears_how_to_do_less() {
         }
         diagnose(&script.summary()).quiet.unwrap()
     };
-    assert!(quiet("rsync", 90).contains(". What makes it do less: rsync reads whole files"));
+    assert!(quiet("rsync", 90).contains(". What helps: rsync reads whole files"));
     assert!(!quiet("rsync", 30).contains("do less"), "it does something else");
     assert!(!quiet("tool", 90).contains("do less"), "nothing is known of it");
 }

@@ -251,7 +251,7 @@ pub fn advice(subject: &Subject, by_writes: bool, general: &str) -> String {
         Some(FileRole::NewTable) => Topic::Maintenance,
         _ => Topic::Sync,
     };
-    match programs::of(process, file).and_then(|program| program.advice(topic)) {
+    match programs::advice(process, file, topic) {
         Some(own) => format!("{own}; {general}"),
         None if by_writes => format!("{SYNCHRONOUS}; {general}"),
         None => general.to_owned(),

@@ -56,8 +56,8 @@ impl Writing<'_> {
     /// Whether the program need not write so much: a copy is only if it is made by a program that
     /// is not there to copy.
     pub fn is_waste(&self, subject: &Subject) -> bool {
-        let known = subject.process.as_deref().and_then(programs::advice_on_bulk);
-        self.kind == Written::Moved || known.is_some()
+        let may_waste = subject.process.as_deref().is_some_and(programs::may_waste);
+        self.kind == Written::Moved || may_waste
     }
 
     /// Returns the advice that makes the writes fewer.

@@ -131,7 +131,9 @@ pub(super) const ALL: &[KnownProgram] = &[
             `etcdctl defrag`); compaction (--auto-compaction-mode) needs no pause",
     },
     program! {
-        "Redis/Valkey": ["redis-server", "valkey-server", "redis-rdb-bgsav", "redis-aof-rewri"],
+        "Redis/Valkey": [
+            "redis-server", "valkey-server", "redis-rdb-bgsav", "redis-aof-rewri", "keydb-server"
+        ],
         paths: [WriteAheadLog "/appendonlydir/", WriteAheadLog "/appendonly.aof"],
         own: [Snapshot "/temp-", Snapshot "*.rdb", WriteAheadLog "*.aof"];
         Sync: "Redis: put the append-only file on a low-latency device; appendfsync everysec syncs \
@@ -158,29 +160,6 @@ pub(super) const ALL: &[KnownProgram] = &[
         Reads: "MongoDB: provide more memory for the WiredTiger cache and the page cache; add an \
             index for the query that scans (`db.currentOp()`); set readahead to 8 to 32 sectors on \
             the data device, as its production notes say",
-    },
-    program! {
-        "Home Assistant": ["hass"],
-        paths: [WriteAheadLog "/home-assistant_v2.db-wal", Data "/home-assistant_v2.db"];
-        Sync: "Home Assistant: let its recorder commit less often (commit_interval: 30, in \
-            seconds: a crash then loses the states of that time), and exclude entities that \
-            change all the time",
-        Reads: "Home Assistant: keep fewer days (purge_keep_days), exclude entities that change \
-            all the time; a repack (auto_repack) reads and writes the whole file, and every other \
-            change of it waits",
-        Checkpoint: "Home Assistant: keep fewer days (purge_keep_days), exclude entities that \
-            change all the time",
-    },
-    program! {
-        "IPython": ["ipython*", "jupyter-consol*"],
-        paths: [
-            WriteAheadLog "/profile_default/history.sqlite-journal",
-            Data "/profile_default/history.sqlite"
-        ];
-        Sync: "IPython, Jupyter kernels: the history is committed with each cell: where it may be \
-            lost, `c.HistoryManager.enabled = False` or `c.HistoryManager.hist_file = ':memory:'` \
-            in ipython_config.py; a larger c.HistoryManager.db_cache_size commits several cells at \
-            once",
     },
     program! {
         "Apache Derby": ["derby*"],
@@ -321,12 +300,5 @@ pub(super) const ALL: &[KnownProgram] = &[
         Sync: "DuckDB: insert many rows in one transaction (an Appender, COPY, INSERT ... SELECT)",
         Spill: "DuckDB: raise memory_limit, lower threads, or put temp_directory on a fast disk",
         Reads: "DuckDB: read fewer columns; raise memory_limit",
-    },
-    program! {
-        "Bitcoin Core": ["bitcoind", "bitcoin-qt", "b-msghand", "b-loadblk"],
-        paths: [Compaction "/chainstate/0*.ldb", Data "/blocks/blk0*.dat"];
-        Reads: "Bitcoin Core: raise -dbcache, so that fewer outputs are \
-            looked up on the disk; keep chainstate on a disk with a low latency",
-        Compaction: "Bitcoin Core: raise -dbcache, so that its database is written less often",
     },
 ];

@@ -39,8 +39,24 @@ pub(super) const ALL: &[KnownProgram] = &[
             machine then loses the last messages",
     },
     program! {
-        "log collector": ["auditd", "fluentd", "fluent-bit", "vector", "filebeat", "promtail"],
+        "log collector": ["fluentd", "fluent-bit", "vector", "filebeat", "promtail"],
         paths: [Log "/var/log/"];
         Logging: "find the repeating message and its level; rotate and compress at quiet times",
+    },
+    program! {
+        "auditd": ["auditd", "kauditd"],
+        paths: [Log "/log/audit/"];
+        Logging: "auditd: find the rule that makes most records (`aureport -k --summary`), and \
+            make it narrower; flush = INCREMENTAL_ASYNC (the default) with a larger freq syncs \
+            less often: a crash loses as many records",
+        Sync: "auditd: flush = SYNC or DATA syncs each record, INCREMENTAL_ASYNC (the default) \
+            each freq of them: a crash of the machine loses as many; find the rule that makes most \
+            (`aureport -k --summary`)",
+    },
+    program! {
+        "Suricata/Zeek": ["suricata", "Suricata-Main", "zeek"],
+        own: [Log "/eve.json", Log "/log/suricata/"];
+        Logging: "Suricata: write fewer types of events to eve.json (flow, http and dns records \
+            are most), with `threaded: yes` and a buffer; Zeek: switch off logs that nobody reads",
     },
 ];

@@ -1,8 +1,8 @@
-//! Mail, names, addresses and logins: the services of a network.
+//! Mail: what takes it in, keeps it, and looks through it.
 //!
-//! What does not belong here: web servers and file servers (see [`super::services`]).
+//! What does not belong here: the other services of a network (see [`super::network`]).
 
-use super::FileRole::{Data, Temporary, WriteAheadLog};
+use super::FileRole::{Data, Temporary};
 use super::KnownProgram;
 
 pub(super) const ALL: &[KnownProgram] = &[
@@ -54,29 +54,45 @@ pub(super) const ALL: &[KnownProgram] = &[
             (maildir_header_cache_verify=no also leaves out the check of each file)",
     },
     program! {
-        "dnsmasq": ["dnsmasq"];
-        Sync: "dnsmasq: it answers nobody while it syncs its lease file: put that on a faster disk \
-            or a tmpfs (dhcp-leasefile; a tmpfs is empty after each reboot, and leases are then \
-            given to others), give longer leases, or serve DHCP and DNS by two processes",
+        "sendmail": ["sendmail*"],
+        paths: [Data "/spool/mqueue"];
+        Sync: "sendmail: each message is synced before it is accepted: SuperSafe=Interactive \
+            leaves that out where a message is handed on before it is accepted; put the queue on a \
+            device with power-loss protection, and split it over several directories",
+        Lookups: "sendmail: split the queue over several directories \
+            (QueueDirectory=/var/spool/mqueue/q*), and run it less often",
     },
     program! {
-        "ISC DHCP": ["dhcpd"],
-        paths: [WriteAheadLog "/dhcpd.leases"];
-        Sync: "ISC dhcpd: it syncs its lease file before each answer: let answers share a sync \
-            (delayed-ack, if it is 0, with max-ack-delay), give longer leases, put the file on a \
-            low-latency device",
+        "Cyrus IMAP": ["imapd", "lmtpd", "pop3d", "cyr_expire", "cyrus-master"],
+        paths: [Data "/cyrus.index", Data "/cyrus.cache"];
+        Sync: "Cyrus: put its metadata on a low-latency device (metapartition-NAME, \
+            metapartition_files), and its locks and lists of processes on a tmpfs \
+            (mboxname_lockpath, proc_path)",
+        Reads: "Cyrus: put indexes and caches of the mailboxes on a fast disk (metapartition-NAME \
+            with metapartition_files: header index cache)",
+        Lookups: "Cyrus: put indexes and caches of the mailboxes on a fast disk \
+            (metapartition-NAME), and run cyr_expire and squatter at quiet times",
     },
     program! {
-        "BIND": ["named", "isc-net-*", "isc-loop-*"],
-        own: [WriteAheadLog "*.jnl"];
-        Sync: "BIND: each dynamic update is synced to the journal of its zone: send several \
-            changes in one update message, and put the zones on a low-latency device",
+        "Postgrey": ["postgrey"],
+        paths: [Data "/postgrey.db"];
+        Sync: "Postgrey: it syncs its Berkeley DB for each new sender: put its directory on a \
+            tmpfs (a reboot then delays known senders once more), or let known clients pass before \
+            it is asked (--auto-whitelist-clients)",
     },
     program! {
-        "SSSD": ["sssd", "sssd_be", "sssd_nss", "sssd_pam"],
-        paths: [Data "/lib/sss/db/"];
-        Sync: "SSSD: its cache is written at each login: put /var/lib/sss/db on a tmpfs: after a \
-            reboot, logins without network fail until the cache is filled again, and what \
-            sss_override has set is lost",
+        "Bogofilter": ["bogofilter"],
+        paths: [Data "/.bogofilter/"];
+        Sync: "Bogofilter: with -u each message that it looks at is learnt, and its word list \
+            written: learn by hand (-s, -n) or from mails that it was unsure of",
+    },
+    program! {
+        "Xapian index": ["notmuch", "recollindex", "omindex", "xapian*"],
+        paths: [Data "*.glass"];
+        Sync: "Xapian: it syncs all tables at each commit: let it collect more documents first \
+            (XAPIAN_FLUSH_THRESHOLD, 10000 by default; recoll: idxflushmb), and index in one run \
+            instead of one for each document",
+        Reads: "Xapian: compact the index (xapian-compact, notmuch compact), and provide memory \
+            for its page cache",
     },
 ];

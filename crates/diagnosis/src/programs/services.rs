@@ -2,7 +2,7 @@
 //!
 //! What does not belong here: databases, brokers, monitoring, and mail (see the siblings).
 
-use super::FileRole::{Compaction, Data, Log, Snapshot, WriteAheadLog};
+use super::FileRole::{Compaction, Data, Log, Snapshot, Temporary, WriteAheadLog};
 use super::KnownProgram;
 
 const GIT: &str = "git: `git config core.untrackedCache true` and `core.fsmonitor true` read fewer \
@@ -64,8 +64,10 @@ pub(super) const ALL: &[KnownProgram] = &[
         Sync: "container images: pull them before they are needed and one at a time (kubelet: \
             serializeImagePulls), with the image store and the workloads' volumes on different \
             devices",
+        Reads: super::tools::OF_IMAGES,
         Checkpoint: "container images: limit parallel pulls and layers (dockerd \
-            --max-concurrent-downloads), put the image store on another device",
+            --max-concurrent-downloads), put the image store on another device; builds: the \
+            storage driver overlay copies nothing, vfs the whole image for each layer",
     },
     program! {
         "Erlang": ["beam.smp", "beam"];
@@ -90,7 +92,16 @@ pub(super) const ALL: &[KnownProgram] = &[
             that more are read at once",
     },
     program! {
-        "web server": ["nginx", "apache2", "httpd", "caddy", "gunicorn*", "uwsgi"];
+        "web server": ["nginx", "apache2", "httpd", "caddy", "gunicorn*", "uwsgi"],
+        own: [
+            Temporary "/nginx/body/", Temporary "/nginx/proxy/", Temporary "/nginx/fastcgi/",
+            Temporary "_temp/"
+        ];
+        Spill: "nginx: answers that outgrow proxy_buffers, and requests that outgrow \
+            client_body_buffer_size, go through temporary files: raise these, \
+            `proxy_max_temp_file_size 0` (a slow client then holds the backend up) and \
+            `proxy_request_buffering off` use none, or put client_body_temp_path and \
+            proxy_temp_path on a tmpfs",
         Pool: "nginx: `aio threads` with a larger `thread_pool`; other servers: more workers",
         Reads: "nginx: `aio threads`, so that a read does not block its worker; other servers: \
             more workers; cache hot files in memory (a larger page cache, proxy_cache on a tmpfs)",
@@ -160,46 +171,6 @@ pub(super) const ALL: &[KnownProgram] = &[
         paths: [Data "/var/lib/dpkg/", Data "*.dpkg-new"];
         Sync: "dpkg: it syncs each unpacked file so that a crash leaves no half-installed package: \
             run upgrades when no workload needs the disk",
-    },
-    program! {
-        "Vim": ["vim", "vim.*", "gvim"];
-        Sync: "Vim: it answers no key while it syncs: for its swap file sync less (a larger \
-            updatecount, `set swapsync=`: a crash of the machine then loses the last keys), or put \
-            that on a tmpfs (`set directory=`: a crash then loses all that is not written)",
-    },
-    program! {
-        "Jenkins": ["jenkins"],
-        paths: [Data "/jenkins/jobs/", Data "/jenkins/fingerprints/"];
-        Sync: "Jenkins: a pipeline writes and syncs its state at each step: set its durability to \
-            PERFORMANCE_OPTIMIZED (pipelines that run while Jenkins dies are then not resumed), \
-            and keep fewer builds",
-        Lookups: "Jenkins: discard old builds, so that its start and its views read fewer files",
-    },
-    program! {
-        "Minecraft server": ["minecraft*"],
-        paths: [Data "/region/*.mca", Data "/entities/*.mca", Data "/poi/*.mca"];
-        Sync: "Minecraft: sync-chunk-writes=false in server.properties writes chunks through the \
-            page cache: a crash of the machine then loses the last ones; pre-generate the world, \
-            limit its border",
-    },
-    program! {
-        "browser": ["firefox*", "chromium", "chrome", "brave", "thunderbird*"],
-        paths: [WriteAheadLog "/places.sqlite-wal", WriteAheadLog "/cookies.sqlite-wal"];
-        Sync: "browsers sync bookmarks, cookies and the list of open pages all the time: keep the \
-            profile on a fast disk, save the session seldom (Firefox: \
-            browser.sessionstore.interval), or keep the profile in memory (profile-sync-daemon: a \
-            crash of the machine loses what was not written back)",
-    },
-    program! {
-        "Syncthing": ["syncthing"],
-        own: [Data "/index-v"];
-        Sync: "Syncthing: it syncs each file and directory that it takes in: sync many small files \
-            at quiet times; the folder's option disableFsync leaves it out: a crash of the machine \
-            can then leave empty files, which other devices take over",
-        Lookups: "Syncthing: let it watch for changes (fsWatcherEnabled) and raise \
-            rescanIntervalS, so that it walks through its folders seldom",
-        Reads: "Syncthing: raise rescanIntervalS and limit hashing (hashers, \
-            maxConcurrentScans) beside other workloads",
     },
     program! {
         "linking installer": ["uv", "pnpm", "bun", "conda", "mamba", "micromamba"],

@@ -100,15 +100,13 @@ fn fix(subject: &Subject) -> String {
                    `ionice -c3` if the scheduler is bfq, or mq-deadline since Linux 5.14; rsync \
                    --bwlimit); have it drop what it has read from the page cache \
                    (POSIX_FADV_DONTNEED)";
-    let program = programs::of(subject.process.as_deref(), subject.file.as_deref());
-    match program.and_then(|program| program.advice(programs::Topic::Reads)) {
-        Some(own) => format!(
+    let (process, file) = (subject.process.as_deref(), subject.file.as_deref());
+    match programs::advice(process, file, programs::Topic::Reads) {
+        Some(own) if programs::of(process, file).is_some() => format!(
             "find what this process is doing, and run it at another time or elsewhere; {own}"
         ),
-        None => match subject.process.as_deref().and_then(programs::advice_on_scan) {
-            Some(own) => format!("{own}; else {general}"),
-            None => general.to_owned(),
-        },
+        Some(own) => format!("{own}; else {general}"),
+        None => general.to_owned(),
     }
 }
 

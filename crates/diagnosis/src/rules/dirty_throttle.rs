@@ -249,8 +249,7 @@ fn own_advice(waited: &Waited<'_>) -> Option<&'static str> {
     let (process, file) = (subject.process.as_deref(), subject.file.as_deref());
     let role = file.and_then(|file| programs::role_of(process, file));
     let topic = BottleneckKind::Write.topic(role);
-    let known = programs::of(process, file).and_then(|program| program.advice(topic));
-    known.or_else(|| programs::advice_on_bulk(process?))
+    programs::advice(process, file, topic)
 }
 
 /// Returns the process whose data most of the device's writes are, if it is by far another one than

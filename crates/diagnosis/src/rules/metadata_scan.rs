@@ -278,8 +278,7 @@ fn fix(facts: &Facts<'_>, device: &str, process: Option<&str>, are_large: bool) 
         }
         _ => "",
     };
-    let advice = programs::of(process, None)
-        .and_then(|program| program.advice(Topic::Lookups))
+    let advice = programs::advice(process, None, Topic::Lookups)
         .unwrap_or("stop the scan, or run it rarely and at night");
     format!(
         "{large}{advice}. Keep inodes cached longer, at the cost of file data: `sysctl \

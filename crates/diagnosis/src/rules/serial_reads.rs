@@ -107,13 +107,11 @@ fn how(
                       memory; or keep it in a cache of the program",
         );
     }
-    let own = programs::of(subject.process.as_deref(), subject.file.as_deref());
-    let own = own.and_then(|program| program.advice(programs::Topic::Reads));
+    let (process, file) = (subject.process.as_deref(), subject.file.as_deref());
+    let own = programs::advice(process, file, programs::Topic::Reads);
     if let Some(map) = MappedReads::new(facts, serial.device) {
         return (map.words(facts, subject), own.unwrap_or(mapped::FAULTS));
     }
-    let bulk = || subject.process.as_deref().and_then(programs::advice_on_bulk);
-    let own = own.or_else(bulk);
     if let Some(files) = small_files(facts, serial.device) {
         let how =
             format!("; these are {} files, hardly more than a read each", words::count(files));

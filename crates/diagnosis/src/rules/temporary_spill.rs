@@ -59,8 +59,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
         words::who(&subject),
         pattern.as_deref().unwrap_or("several"),
     );
-    let program = programs::of(subject.process.as_deref(), subject.file.as_deref());
-    let own = program.and_then(|program| program.advice(Topic::Spill));
+    let (process, file) = (subject.process.as_deref(), subject.file.as_deref());
+    let own = programs::advice(process, file, Topic::Spill);
     let flags = words::flags(&subject);
     Ok(Finding::of_waits(facts, &waited, sentence)
         .about(subject)
