@@ -6,7 +6,7 @@ use crate::json;
 use crate::style::{Paint, Style};
 use crate::text::{figure, readable, share, weight};
 use iowhy_analysis::Summary;
-use iowhy_diagnosis::{Diagnosis, Finding, NotJudged, Rule, bottleneck, rule_of, rules};
+use iowhy_diagnosis::{Diagnosis, Finding, NotJudged, Rule, Severity, bottleneck, rule_of, rules};
 use iowhy_model::command::of_source;
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -259,6 +259,9 @@ fn seen(page: &mut CausePage<'_>, rule: &Rule, SeenCause { diagnosis, source, ..
     }
 }
 
+/// What an information asks for.
+const FOR_INFORMATION: &str = "Nothing has to be done. Only if what was observed is too slow:";
+
 fn finding_seen(page: &mut CausePage<'_>, finding: &Finding, source: &str) {
     page.prose(&finding.sentence);
     page.prose(&weight(finding, page.style));
@@ -267,7 +270,12 @@ fn finding_seen(page: &mut CausePage<'_>, finding: &Finding, source: &str) {
         page.prose(&format!("{}: {figure}", evidence.what));
         page.command(&of_source(&evidence.command, source));
     }
-    page.heading("WHAT TO DO");
+    if finding.severity == Severity::Info {
+        page.heading("WHAT WOULD HELP");
+        page.prose(FOR_INFORMATION);
+    } else {
+        page.heading("WHAT TO DO");
+    }
     page.prose(&finding.fix);
     page.heading("HOW TO CHECK");
     page.prose(&finding.check);

@@ -4,7 +4,7 @@
 use crate::scenes;
 use iowhy_analysis::Filtered;
 use iowhy_analysis::script::ScriptSummary;
-use iowhy_diagnosis::{Diagnosis, diagnose};
+use iowhy_diagnosis::{Diagnosis, Severity, diagnose};
 use iowhy_model::Filter;
 use iowhy_model::script::Script;
 use iowhy_views::check::{self, CheckState};
@@ -95,6 +95,22 @@ fn findings_are_listed_by_their_numbers() {
     let found = explain::causes(Some(seen), &Style::plain(80));
     fits("causes-80", &found, 80);
     compare("tests/it/screens/causes-80.txt", &found);
+}
+
+#[test]
+fn an_information_asks_for_nothing() {
+    let summary = scenes::jenkins().summary();
+    let diagnosis = diagnose(&summary);
+    let page = |severity| {
+        let mut diagnosis = diagnosis.clone();
+        diagnosis.findings[0].severity = severity;
+        let rule = iowhy_diagnosis::rule_of(diagnosis.findings[0].cause).unwrap();
+        let seen = SeenCause { summary: &summary, diagnosis: &diagnosis, source: "REC" };
+        explain::cause(rule, Some(seen), &Style::plain(80))
+    };
+    let (warning, info) = (page(Severity::Warning), page(Severity::Info));
+    assert!(warning.contains("WHAT TO DO") && !warning.contains("Nothing has to be done"));
+    assert!(info.contains("WHAT WOULD HELP") && info.contains("Nothing has to be done"));
 }
 
 #[test]
