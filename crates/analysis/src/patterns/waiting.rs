@@ -282,6 +282,7 @@ impl WaiterSide {
                 calls: group.calls,
                 calls_within: group.calls_within,
                 foremost_ns: group.foremost().map_or(0, |thread| thread.time_ns),
+                is_main_foremost: group.foremost().is_some_and(|thread| thread.tid == key.pid),
                 span_ns: group
                     .foremost()
                     .map_or(0, |thread| thread.until_ns.saturating_sub(thread.since_ns)),

@@ -359,6 +359,8 @@ pub struct WaitGroup {
     pub calls_within: u64,
     /// The time of the thread that waited longest, nanoseconds.
     pub foremost_ns: u64,
+    /// Whether that thread is the one that its process began with.
+    pub is_main_foremost: bool,
     /// From the beginning of that thread's first wait to the end of its last, nanoseconds.
     pub span_ns: u64,
     /// Their time, nanoseconds.

@@ -160,7 +160,8 @@ impl Facts<'_> {
             group.file.as_deref().and_then(|file| programs::role_of(Some(&group.process), file));
         let is_aside = |file: &str| programs::is_merged_aside(&group.process, file);
         let is_merge = self.is_sync(group) && group.file.as_deref().is_some_and(is_aside);
-        let is_snapshot = role == Some(FileRole::Snapshot) && !self.holds_itself_up(group);
+        let is_held = self.holds_itself_up(group) || self.stops_answering(group);
+        let is_snapshot = role == Some(FileRole::Snapshot) && !is_held;
         let is_own_work =
             is_snapshot || is_merge && !self.is_waited_for_within(group.pid, |_| true);
         let is_named =
@@ -185,6 +186,14 @@ impl Facts<'_> {
         let is_behind =
             |row: &ChainRow| row.class == group.class.word() && row.device == group.device;
         self.is_serving(pid) && self.is_waited_for_within(pid, is_behind)
+    }
+
+    /// Whether the main thread of a process that works for clients waits so most of the time: a
+    /// server that answers all of them in one thread answers nobody meanwhile.
+    fn stops_answering(&self, group: &WaitGroup) -> bool {
+        self.is_serving(group.pid)
+            && group.is_main_foremost
+            && group.foremost_ns as f64 >= MOST * self.duration_ns() as f64
     }
 
     /// Whether threads of a process wait for another one of it that waits for storage, as where
@@ -360,6 +369,26 @@ mod tests {
         assert!(is_background("/srv/data/db/1/000000001-000000002.tsm", 0));
         assert!(!is_background("/srv/data/db/1/000000001-000000002.tsm", 2000));
         assert!(!is_background("/srv/wal/db/1/_00001.wal", 0));
+    }
+
+    #[test]
+    fn a_snapshot_that_the_main_thread_of_a_server_writes_holds_its_clients_up() {
+        let is_background = |tid: u32, is_serving: bool| {
+            let mut script = Script::new(10);
+            script.wait((7, "redis-server"), WaitClass::Device, 7000 * MS, 7000 * MS, 0);
+            script.batch.waits[0].tid = tid;
+            script.waited_on("sda", "/srv/redis/temp-7.rdb", 277);
+            if is_serving {
+                let server = process_subject(7, "redis-server");
+                script.sample(1, Metric::WorkClients, &server, 1.0);
+            }
+            let summary = script.summary();
+            let facts = Facts::new(&summary);
+            facts.is_background(&facts.summary().patterns.waits[0])
+        };
+        assert!(!is_background(7, true));
+        assert!(is_background(9, true), "a thread of its own");
+        assert!(is_background(7, false), "a child");
     }
 
     #[test]

@@ -142,10 +142,10 @@ pub(super) const ALL: &[KnownProgram] = &[
             aof-use-rdb-preamble yes (the default) and a rewrite (BGREWRITEAOF) make the file \
             smaller; else a disk that reads faster, or a replica that takes over meanwhile",
         Snapshot: "Redis: keep rdb-save-incremental-fsync yes (the default: without it a whole \
-            snapshot is synced at its end), take snapshots on a replica, at quiet times (save), or \
-            on a different device from the append-only file. no-appendfsync-on-rewrite yes avoids \
-            most of the stall; a \
-            crash during a rewrite then loses up to 30 s of writes. A replica that writes \
+            snapshot is synced at its end), take snapshots by BGSAVE (SAVE writes them in the one \
+            thread that answers clients), on a replica, at quiet times (save), or on a different \
+            device from the append-only file. no-appendfsync-on-rewrite yes avoids most of the \
+            stall; a crash during a rewrite then loses up to 30 s of writes. A replica that writes \
             temp-N.N.rdb receives a full copy from its primary: keep the link, raise \
             repl-backlog-size there so that a short break needs none, and see repl-diskless-load",
     },

@@ -375,6 +375,8 @@ mod tests {
             script.sample(1, Metric::WorkClients, &process_subject(1, "java"), clients);
             script.wait((1, "java"), WaitClass::DirtyThrottle, 9000 * MS, 0, 0);
             script.waited_on("sda", "/dumps/heap.hprof", 1);
+            // The thread that dumps is not the one that the process began with.
+            script.batch.waits[0].tid = 3;
             script.chain(&[(2, "VM Thread"), (3, "GC Thread")], waited_ms * MS, waited_ms * MS);
             let last = script.batch.wait_chains.last_mut().unwrap();
             (last.class, last.file) = (Some(class), None);
