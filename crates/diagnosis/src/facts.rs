@@ -13,7 +13,7 @@ use iowhy_model::{Origin, WaitClass};
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
-mod behind;
+pub mod behind;
 pub mod beside;
 pub mod by_program;
 pub mod calls;

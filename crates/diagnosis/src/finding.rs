@@ -153,7 +153,7 @@ pub struct Finding {
     pub bottlenecks: Vec<&'static str>,
     /// What to do about the program's own settings, if that is in `fix`.
     #[serde(skip)]
-    advice: Option<&'static str>,
+    pub(super) advice: Option<&'static str>,
     /// The mean number of threads that it blocks over the watch; of a device, of its requests.
     #[serde(skip)]
     threads: f64,
@@ -417,7 +417,8 @@ impl Finding {
     }
 
     /// Puts advice before what else there is to do, unless it is there.
-    pub(super) fn advise_first(&mut self, advice: &str) {
+    pub(super) fn advise_first(&mut self, advice: &'static str) {
+        self.advice = Some(advice);
         if !self.fix.contains(advice) {
             self.fix = format!("{advice}; else {}", self.fix);
         }

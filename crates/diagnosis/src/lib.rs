@@ -89,6 +89,9 @@ pub struct Diagnosis {
     /// answer.
     #[serde(skip)]
     pub is_bound: bool,
+    /// Whether it says why: by a cause that is no warning.
+    #[serde(skip)]
+    pub is_explained: bool,
     /// Suspects that are not the cause, one sentence each.
     pub red_herrings: Vec<String>,
     /// Causes that could not be judged, and why.
@@ -187,8 +190,8 @@ pub fn diagnose(summary: &Summary) -> Diagnosis {
         .map(|finding| finding.with_unusual_settings(&facts).dated(&facts))
         .collect();
     let is_calm = diagnosis.findings.iter().all(|finding| finding.severity == Severity::Info);
-    if let Some(quiet) = is_calm.then(|| bottleneck::quiet(&facts)).flatten() {
-        diagnosis.is_bound = quiet.is_bound;
+    if let Some(quiet) = is_calm.then(|| bottleneck::quiet(&facts, &diagnosis.findings)).flatten() {
+        (diagnosis.is_bound, diagnosis.is_explained) = (quiet.is_bound, quiet.is_explained);
         diagnosis.quiet = Some(quiet.sentence);
     }
     diagnosis.over_time = facts.over_time().clone();

@@ -44,7 +44,8 @@ mod tools;
 
 pub use operations::{AwaitedCalls, Operation};
 pub use tools::{
-    are_of_one, dump_advice, is_indexer, is_interpreter, is_maintenance, may_waste, yields_to,
+    advice_on_modules, are_of_one, dump_advice, is_indexer, is_interpreter, is_maintenance,
+    may_waste, yields_to,
 };
 
 /// The role of a file.
@@ -292,6 +293,14 @@ pub fn is_merged_aside(process: &str, file: &str) -> bool {
     })
 }
 
+/// Programs of the table that sync their segments at commits alone, and no merge.
+const SYNCING_AT_COMMITS: &[&str] = &["Lucene", "tantivy", "Elasticsearch/OpenSearch"];
+
+/// Whether the syncs of a segment are those of commits.
+pub fn syncs_at_commit(process: Option<&str>, file: Option<&str>) -> bool {
+    of(process, file).is_some_and(|program| SYNCING_AT_COMMITS.contains(&program.name))
+}
+
 /// Programs of the table whose log is a circle.
 const CIRCULAR: &[&str] = &["MySQL/MariaDB", "SQLite"];
 /// Programs of the table that move data in bulk for themselves.
@@ -390,7 +399,10 @@ mod tests {
 
     #[test]
     fn lists_name_programs_of_the_table() {
-        for name in [RUNTIMES, MERGING_ASIDE, CIRCULAR, FOR_THEMSELVES].into_iter().flatten() {
+        for name in [RUNTIMES, MERGING_ASIDE, SYNCING_AT_COMMITS, CIRCULAR, FOR_THEMSELVES]
+            .into_iter()
+            .flatten()
+        {
             assert!(all().any(|program| program.name == *name), "{name}");
         }
     }

@@ -27,6 +27,8 @@ const SCHEDULERS: &[&str] = &["cron", "crond", "CRON", "fcron", "anacron", "atd"
 pub struct WorkSeen {
     /// Sockets that listen and connections that it accepted.
     pub clients: u64,
+    /// Those of them that listen.
+    pub listeners: u64,
     /// Other connections, and pipes.
     pub peers: u64,
     /// Whether it is in the foreground of its terminal.
@@ -51,7 +53,9 @@ pub struct SocketTables {
 /// A socket's side of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum SocketSide {
-    /// It listens, or was accepted.
+    /// It listens.
+    Listener,
+    /// It was accepted.
     Server,
     /// It connected to another machine or port, or it is not known which.
     Other,
@@ -90,6 +94,10 @@ impl WorkSeen {
         for inode in sockets {
             match table.get(&inode).copied().unwrap_or(SocketSide::Other) {
                 SocketSide::Server => seen.clients += 1,
+                SocketSide::Listener => {
+                    seen.clients += 1;
+                    seen.listeners += 1;
+                }
                 SocketSide::Other => seen.peers += 1,
                 SocketSide::Local => {}
             }
@@ -188,9 +196,10 @@ fn of_inet(tables: &[&str]) -> FxHashMap<u64, SocketSide> {
         rows.extend(inode.parse().ok().map(|inode| (port, *state == "0A", inode)));
     }
     let listening: Vec<&str> = rows.iter().filter(|row| row.1).map(|row| row.0).collect();
-    let side = |(port, _, inode): (&str, bool, u64)| {
-        let is_server = listening.contains(&port);
-        (inode, if is_server { SocketSide::Server } else { SocketSide::Other })
+    let side = |(port, listens, inode): (&str, bool, u64)| match listens {
+        true => (inode, SocketSide::Listener),
+        false if listening.contains(&port) => (inode, SocketSide::Server),
+        false => (inode, SocketSide::Other),
     };
     rows.into_iter().map(side).collect()
 }
@@ -203,9 +212,12 @@ fn of_unix(table: &str) -> FxHashMap<u64, SocketSide> {
         let fields: Vec<&str> = line.split_whitespace().take(8).collect();
         let [_, _, _, flags, _, state, inode, path @ ..] = fields.as_slice() else { continue };
         let Ok(inode) = inode.parse() else { continue };
-        let listens = *flags == "00010000";
-        let is_server = listens || *state == "03" && !path.is_empty();
-        found.insert(inode, if is_server { SocketSide::Server } else { SocketSide::Local });
+        let side = match (*flags, *state) {
+            ("00010000", _) => SocketSide::Listener,
+            (_, "03") if !path.is_empty() => SocketSide::Server,
+            _ => SocketSide::Local,
+        };
+        found.insert(inode, side);
     }
     found
 }
@@ -228,7 +240,7 @@ mod tests {
                    13 1\n2: broken\n";
         let found = of_inet(&[tcp, ""]);
         assert_eq!(found.len(), 3);
-        assert_eq!((found[&11], found[&12]), (SocketSide::Server, SocketSide::Server));
+        assert_eq!((found[&11], found[&12]), (SocketSide::Listener, SocketSide::Server));
         assert_eq!(found[&13], SocketSide::Other);
     }
 
@@ -239,7 +251,7 @@ mod tests {
                     0: 00000003 00000000 00000000 0001 03 22 /run/db.sock\n\
                     0: 00000003 00000000 00000000 0001 03 23\n";
         let found = of_unix(unix);
-        assert_eq!((found[&21], found[&22]), (SocketSide::Server, SocketSide::Server));
+        assert_eq!((found[&21], found[&22]), (SocketSide::Listener, SocketSide::Server));
         assert_eq!(found[&23], SocketSide::Local);
     }
 
@@ -253,6 +265,7 @@ mod tests {
         let now = seen();
         // Other tests have sockets, too.
         assert!(now.clients >= before.clients.max(2), "{before:?} {now:?}");
+        assert!(now.listeners > 0 && now.listeners < now.clients, "{now:?}");
         drop((client, accepted));
     }
 

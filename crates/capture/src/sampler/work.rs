@@ -29,7 +29,7 @@ struct Written {
     read: u64,
     /// The sample in which all values were written.
     whole: u64,
-    values: [Option<u64>; 7],
+    values: [Option<u64>; 8],
 }
 
 /// Reads who may wait for processes.
@@ -79,6 +79,7 @@ impl WorkSampler {
         }
         let values = [
             (Metric::WorkClients, Some(seen.clients)),
+            (Metric::WorkListeners, Some(seen.listeners)),
             (Metric::WorkPeers, Some(seen.peers)),
             (Metric::WorkTerminal, Some(u64::from(seen.terminal))),
             (Metric::WorkWaiter, seen.waiter.map(u64::from)),

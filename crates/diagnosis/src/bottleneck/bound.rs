@@ -5,6 +5,7 @@
 
 use super::group::GroupedWaits;
 use super::kind::BottleneckKind;
+use crate::facts::by_program::WaitingProgram;
 use crate::facts::{self, Facts};
 use crate::programs::{self, FileRole};
 use iowhy_analysis::summary::{DeviceSummary, Direction, Interval};
@@ -139,10 +140,18 @@ pub fn request_ns(device: &DeviceSummary) -> f64 {
     sum as f64 / count.max(1) as f64
 }
 
-/// Whether the only program is one that copies; see [`Facts::is_copied_by`].
+/// Whether all programs copy (see [`Facts::is_copied_by`]), but for those that work in the
+/// background beside them.
 fn is_bulk(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> bool {
-    let (Some(device), [program]) = (group.device, group.programs.as_slice()) else { return false };
-    facts.is_copied_by(device, program.process, program.file().as_deref())
+    let Some(device) = group.device else { return false };
+    let mut felt = group
+        .programs
+        .iter()
+        .filter(|program| !program.waited.groups.iter().all(|group| facts.is_background(group)));
+    let copies = |program: &WaitingProgram<'_>| {
+        facts.is_copied_by(device, program.process, program.file().as_deref())
+    };
+    felt.next().is_some_and(copies) && felt.all(copies)
 }
 
 /// Returns the first program and the role of the files it waits for.

@@ -29,6 +29,7 @@ mod tests;
 use super::facts::Facts;
 use super::facts::thresholds::{MOST, WARNING_SHARE};
 use super::finding::{Finding, FindingLayer};
+use super::place::Place;
 use super::rule::{Judged, Rule, RuleVerdict};
 use iowhy_analysis::summary::ChainRow;
 use kind::BottleneckKind;
@@ -169,17 +170,19 @@ pub(super) struct QuietWaits {
     pub sentence: String,
     /// Whether that program does little else than wait.
     pub is_bound: bool,
+    /// Whether the sentence says why: by a cause that is no warning.
+    pub is_explained: bool,
 }
 
 impl QuietWaits {
     fn from_sentence(sentence: String) -> QuietWaits {
-        QuietWaits { sentence, is_bound: false }
+        QuietWaits { sentence, is_bound: false, is_explained: false }
     }
 }
 
-/// Returns the sentence about waits if nothing is worth a warning; `None` if waits are not in the
-/// data.
-pub(super) fn quiet(facts: &Facts<'_>) -> Option<QuietWaits> {
+/// Returns the sentence about waits if nothing is worth a warning, with what was found that is
+/// none; `None` if waits are not in the data.
+pub(super) fn quiet(facts: &Facts<'_>, found: &[Finding]) -> Option<QuietWaits> {
     let ledger = facts.summary().ledger.as_ref()?;
     let time = super::words::time(ledger.blocked_ns as f64);
     let seconds = super::words::time(facts.duration_ns() as f64);
@@ -187,7 +190,7 @@ pub(super) fn quiet(facts: &Facts<'_>) -> Option<QuietWaits> {
     let all_kinds = KINDS.iter().flat_map(|kind| group::all(facts, *kind));
     let most = all_kinds
         .max_by_key(|group| group.programs.first().map_or(0, |program| program.waited.time_ns));
-    let held = most.as_ref().and_then(|group| held_up(facts, group));
+    let held = most.as_ref().and_then(|group| held_up(facts, group, found));
     if let Some(held) = held.or_else(|| behind(facts).map(QuietWaits::from_sentence)) {
         return Some(held);
     }
@@ -207,7 +210,11 @@ pub(super) fn quiet(facts: &Facts<'_>) -> Option<QuietWaits> {
 }
 
 /// Returns who waits in a group of waits, and what bounds it, if it loses a tenth of its time.
-fn held_up(facts: &Facts<'_>, group: &group::GroupedWaits<'_>) -> Option<QuietWaits> {
+fn held_up(
+    facts: &Facts<'_>,
+    group: &group::GroupedWaits<'_>,
+    found: &[Finding],
+) -> Option<QuietWaits> {
     let program = group.programs.first()?;
     let share = program.waited.time_ns as f64 / facts.duration_ns().max(1) as f64;
     if share < WARNING_SHARE {
@@ -221,19 +228,34 @@ fn held_up(facts: &Facts<'_>, group: &group::GroupedWaits<'_>) -> Option<QuietWa
     };
     let first = program.waited.groups.first();
     let not_helped = first.and_then(|group| facts.not_helped(group));
-    // Who waits for little else is as fast as the device: less work is all that helps.
-    let subject = program.waited.subject();
-    let is_command = !super::programs::is_store(program.process, None);
-    let less = (share >= MOST && is_command).then(|| group.kind.advice(&subject)).flatten();
-    let sentence = format!(
-        "{} waits {how_long} in {call}, {} each: bounded by {}{}.{}",
+    let mut sentence = format!(
+        "{} waits {how_long} in {call}, {} each: bounded by {}{}.",
         program.process,
         super::words::time(program.waited.mean_ns()),
         bound.by,
         not_helped.map(|why| format!("; {why}")).unwrap_or_default(),
-        less.map(|advice| format!(" What helps: {advice}.")).unwrap_or_default(),
     );
-    Some(QuietWaits { sentence, is_bound: share >= MOST })
+    let is_bound = share >= MOST;
+    let is_about = |finding: &&Finding, layer| {
+        let subject = &finding.subject;
+        let is_here = group.device.map(|it| &it.device) == subject.device.as_ref();
+        finding.layer == layer && is_here && subject.process.as_deref() == Some(program.process)
+    };
+    let of_layer = |layer| found.iter().find(|it| is_bound && is_about(it, layer));
+    let is_background = first.is_some_and(|group| facts.is_background(group));
+    // What works in the background may take its time, unless something is set up so.
+    let tells = |cause: &&Finding| !is_background || cause.place == Place::Setting;
+    if let Some(cause) = of_layer(FindingLayer::Cause).filter(tells) {
+        sentence += &format!(" Because: {}. What helps: {}.", cause.sentence, cause.fix);
+        return Some(QuietWaits { sentence, is_bound, is_explained: true });
+    }
+    // Who waits for little else is as fast as the device: less work is all that helps.
+    let own = of_layer(FindingLayer::Bottleneck).and_then(|finding| finding.advice);
+    let own = own.or_else(|| group.kind.advice(&program.waited.subject()));
+    if let Some(advice) = own.filter(|_| is_bound && !is_background) {
+        sentence += &format!(" What helps: {advice}.");
+    }
+    Some(QuietWaits { sentence, is_bound, is_explained: false })
 }
 
 /// Returns who waits for another thread that waits for storage, if each loses a tenth of its time.

@@ -257,8 +257,25 @@ fn who_is_as_fast_as_its_device_hears_how_to_do_less() {
         diagnose(&script.summary()).quiet.unwrap()
     };
     assert!(quiet("rsync", 90).contains(". What helps: rsync reads whole files"));
-    assert!(!quiet("rsync", 30).contains("do less"), "it does something else");
-    assert!(!quiet("tool", 90).contains("do less"), "nothing is known of it");
+    assert!(!quiet("rsync", 30).contains("What helps"), "it does something else");
+    assert!(!quiet("tool", 90).contains("What helps"), "nothing is known of it");
+    assert!(quiet("squid", 90).contains(". What helps: Squid: a `cache_dir ufs`"));
+}
+
+#[test]
+fn copies_beside_background_work_are_as_fast_as_their_device() {
+    let severity = |name: &'static str| {
+        let mut script = Script::new(10);
+        for turn in 0..400_u64 {
+            let read = script.read("sda", 1 << 20).by(7, "rsync").at((turn * 25 * MS) as i64);
+            read.sector(turn * 2048).direct(0, 0, 24 * MS).add();
+            wait(&mut script, (7, "rsync"), PREAD, "/srv/mirror/1", 24 * MS, 24 * MS);
+            wait(&mut script, (8, name), PREAD, "/srv/photos/1", 24 * MS, 24 * MS);
+        }
+        diagnose(&script.summary()).findings.iter().map(|finding| finding.severity).max()
+    };
+    assert_eq!(severity("restic"), Some(Severity::Info));
+    assert!(severity("shop") > Some(Severity::Info), "who is no background waits behind it");
 }
 
 #[test]

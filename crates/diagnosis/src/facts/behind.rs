@@ -22,6 +22,9 @@ pub struct BehindProgram {
     pub waited_ns: u64,
 }
 
+/// The class that has what all others leave.
+pub const IDLE_CLASS: &str = "idle";
+
 impl<'a> Facts<'a> {
     /// Returns the programs whose requests of these origins made other programs wait; empty without
     /// blame. Two tenants may run programs of one name, so containers distinguish them.
@@ -69,6 +72,13 @@ impl<'a> Facts<'a> {
     /// Returns what is known of a process beside its activity.
     pub fn identity(&self, pid: u32, process: &str) -> Option<&'a ProcessRow> {
         self.summary().identities.get(&(pid, process.to_owned()))
+    }
+
+    /// Whether a process has what others leave, of the CPUs or of the disks: `chrt -i`, `ionice -c
+    /// 3`.
+    pub fn is_of_idle_class(&self, pid: u32, process: &str) -> bool {
+        let identity = self.identity(pid, process);
+        identity.is_some_and(|identity| identity.io_class.as_deref() == Some(IDLE_CLASS))
     }
 
     /// Returns the container or systemd unit of a process, if known.

@@ -246,7 +246,9 @@ pub fn advice(subject: &Subject, by_writes: bool, general: &str) -> String {
     let (process, file) = (subject.process.as_deref(), subject.file.as_deref());
     let role = file.and_then(|file| programs::role_of(process, file));
     let topic = match role {
-        Some(FileRole::Compaction) => Topic::Compaction,
+        Some(FileRole::Compaction) if !programs::syncs_at_commit(process, file) => {
+            Topic::Compaction
+        }
         Some(FileRole::NewSegment) => Topic::NewSegment,
         Some(FileRole::NewTable) => Topic::Maintenance,
         _ => Topic::Sync,

@@ -83,7 +83,8 @@ impl Facts<'_> {
         (is_slow && device.util_share.unwrap_or(0.0) >= BUSY).then_some(slow)
     }
 
-    /// Whether a program copies as much as its device takes, and nobody else waits for it: a copy
+    /// Whether a program copies as much as its device takes, and nobody else waits for it, but for
+    /// background work: a copy
     /// or a backup is as fast as the device, which is no trouble. A database is not such a program.
     pub fn is_copied_by(&self, device: &DeviceSummary, process: &str, file: Option<&str>) -> bool {
         let rows = device.processes.iter().filter(|row| row.subject.process == process);
@@ -92,7 +93,8 @@ impl Facts<'_> {
             device.directions.0.iter().map(of).fold(0, u64::saturating_add)
         };
         let others = self.waits(|wait| {
-            wait.device.as_deref() == Some(&device.device) && wait.process != process
+            let is_other = wait.process != process && !self.is_background(wait);
+            is_other && wait.device.as_deref() == Some(&device.device)
         });
         let is_alone = (others.time_ns as f64) < ALONE * self.duration_ns() as f64;
         let is_most = moved.saturating_mul(2) >= sum(|direction| direction.bytes);
@@ -188,10 +190,11 @@ impl Facts<'_> {
         self.is_serving(pid) && self.is_waited_for_within(pid, is_behind)
     }
 
-    /// Whether the main thread of a process that works for clients waits so most of the time: a
+    /// Whether the main thread of a process that takes clients in waits so most of the time: a
     /// server that answers all of them in one thread answers nobody meanwhile.
     fn stops_answering(&self, group: &WaitGroup) -> bool {
-        self.is_serving(group.pid)
+        let mut listeners = self.of_process(Metric::WorkListeners, group.pid);
+        listeners.any(|series| series.max.unwrap_or(series.last) > 0.0)
             && group.is_main_foremost
             && group.foremost_ns as f64 >= MOST * self.duration_ns() as f64
     }
@@ -373,22 +376,21 @@ mod tests {
 
     #[test]
     fn a_snapshot_that_the_main_thread_of_a_server_writes_holds_its_clients_up() {
-        let is_background = |tid: u32, is_serving: bool| {
+        let is_background = |tid: u32, listens: bool| {
             let mut script = Script::new(10);
             script.wait((7, "redis-server"), WaitClass::Device, 7000 * MS, 7000 * MS, 0);
             script.batch.waits[0].tid = tid;
             script.waited_on("sda", "/srv/redis/temp-7.rdb", 277);
-            if is_serving {
-                let server = process_subject(7, "redis-server");
-                script.sample(1, Metric::WorkClients, &server, 1.0);
-            }
+            let server = process_subject(7, "redis-server");
+            script.sample(1, Metric::WorkClients, &server, 3.0);
+            script.sample(1, Metric::WorkListeners, &server, f64::from(u8::from(listens)));
             let summary = script.summary();
             let facts = Facts::new(&summary);
             facts.is_background(&facts.summary().patterns.waits[0])
         };
         assert!(!is_background(7, true));
         assert!(is_background(9, true), "a thread of its own");
-        assert!(is_background(7, false), "a child");
+        assert!(is_background(7, false), "a child, with the connections of its parent");
     }
 
     #[test]

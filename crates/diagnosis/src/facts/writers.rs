@@ -3,8 +3,10 @@
 //!
 //! What does not belong here: how a program writes (`writing`).
 
-use super::Facts;
-use iowhy_analysis::summary::ActivityRow;
+use super::neighbours::is_program;
+use super::{Facts, subject_of};
+use crate::Subject;
+use iowhy_analysis::summary::{ActivityRow, Direction, ProcessRow, UsedRow};
 use std::collections::BTreeMap;
 
 /// Folders of file systems in memory, which are in no list of mounts.
@@ -13,7 +15,23 @@ const IN_MEMORY: [&str; 5] = ["/dev/", "/run/", "/tmp/", "/proc/", "/sys/"];
 /// The number of a mounted file system: major and minor.
 pub type Place = (u32, u32);
 
+/// A process writes by far more than another from this ratio on. Chosen.
+const BY_FAR: u64 = 4;
+
 impl<'a> Facts<'a> {
+    /// Returns the process whose data most of a device's writes are, if it is by far another one
+    /// than the one that a finding is about.
+    pub fn heavier_writer(&self, waiting: &Subject) -> Option<Subject> {
+        let device = self.device_of(waiting)?;
+        let written = |row: &&UsedRow<ProcessRow>| row.usage.directions[Direction::Write].bytes;
+        let most = device.processes.iter().max_by_key(written)?;
+        let own = device.processes.iter().find(|row| row.subject.pid == waiting.pid);
+        let is_other = most.subject.pid.is_some() && most.subject.pid != waiting.pid;
+        let is_far = written(&most) >= BY_FAR * own.as_ref().map_or(0, written).max(1);
+        (is_other && is_far && is_program(&most.subject))
+            .then(|| subject_of(&device.device, Some(most)))
+    }
+
     /// Returns the number of the file system that has a file; `None` if it is in memory, or not
     /// known.
     pub fn place_of(&self, file: &str) -> Option<Place> {

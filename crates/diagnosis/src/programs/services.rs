@@ -43,6 +43,11 @@ pub(super) const ALL: &[KnownProgram] = &[
             Compaction "_Lucene", Compaction "/_*.fdt", Compaction "/_*.cfs", Compaction "/_*.tim",
             Compaction "/_*.dvd"
         ];
+        Sync: "Lucene (Elasticsearch, OpenSearch, Solr): a commit syncs each file of the new \
+            segments: commit after many documents or seconds (Solr: autoCommit maxTime with \
+            openSearcher=false; not from the client after each document); what was added since is \
+            replayed from the transaction log, where there is one, and lost in a crash where there \
+            is none",
         Compaction: "Lucene (Elasticsearch, OpenSearch, Solr): indexing waits while merges fall \
             behind: make fewer small segments (larger batches, a larger RAM buffer, a longer \
             refresh or autoCommit interval), one merge thread on rotating disks, and no forced \
@@ -53,6 +58,8 @@ pub(super) const ALL: &[KnownProgram] = &[
     program! {
         "tantivy": ["quickwit"],
         paths: [Data "*.term", Data "*.fieldnorm"];
+        Sync: "tantivy: a commit syncs each file of the new segments: commit after many documents, \
+            not after each: those since the last one are lost in a crash",
         Reads: "a search index is read at random: provide memory for its page cache (vmtouch shows \
             how much of it is there), or a device with a lower latency",
     },

@@ -335,6 +335,21 @@ pub fn is_interpreter(process: &str) -> bool {
         || VERSIONED.iter().any(|name| process.strip_prefix(name).is_some_and(is_version))
 }
 
+/// Parts of the paths of modules, which interpreters load when they start.
+const OF_MODULES: &[&str] =
+    &["/site-packages/", "/dist-packages/", "/__pycache__/", "/node_modules/", "/gems/"];
+
+/// Returns what to do about an interpreter that loads its modules, by one of their files.
+pub fn advice_on_modules(process: &str, file: &str) -> Option<&'static str> {
+    let is_module = OF_MODULES.iter().any(|part| file.contains(part));
+    (is_module && is_interpreter(process)).then_some(
+        "it loads its modules, one file after another: keep them on a local disk with a low \
+         latency, or in one file (Python: a zip on sys.path; Node.js: a bundle), import what is \
+         seldom needed only then, and read all of them in parallel before the start (`find DIR \
+         -type f -print0 | xargs -0 -P 16 cat > /dev/null`)",
+    )
+}
+
 /// Whether two processes, with their numbers and names, are of one program, as far as is known.
 pub fn are_of_one(one: (Option<u32>, &str), other: (Option<u32>, &str)) -> bool {
     let is_itself = one.0.is_some() && one.0 == other.0;
@@ -360,6 +375,14 @@ mod tests {
             assert_eq!(names.iter().filter(|other| *other == name).count(), 1, "{name}");
             assert!(super::super::of(Some(name), None).is_none(), "{name} is in both tables");
         }
+    }
+
+    #[test]
+    fn modules_are_loaded_by_interpreters() {
+        let file = "/venv/lib/python3.11/site-packages/sympy/__pycache__/x.cpython-311.pyc";
+        assert!(advice_on_modules("python3.11", file).is_some());
+        assert_eq!(advice_on_modules("tar", file), None);
+        assert_eq!(advice_on_modules("python3", "/srv/data.bin"), None);
     }
 
     #[test]

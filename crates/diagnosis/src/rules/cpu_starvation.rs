@@ -78,7 +78,9 @@ impl CpuWait {
 /// Returns the finding for starved programs; it names the first of them.
 fn starved(facts: &Facts<'_>) -> Option<Finding> {
     let mut programs: BTreeMap<(u32, &str), Vec<&WaitGroup>> = BTreeMap::new();
-    for group in &facts.summary().patterns.waits {
+    // Who asked for what others leave has just that.
+    let wanting = |group: &&WaitGroup| !facts.is_of_idle_class(group.pid, &group.process);
+    for group in facts.summary().patterns.waits.iter().filter(wanting) {
         programs.entry((group.pid, &group.process)).or_default().push(group);
     }
     let programs = programs.into_values().map(|groups| (CpuWait::new(facts, &groups), groups));
@@ -333,6 +335,16 @@ mod tests {
             wait.cpu_wait_before_ns = Some(before_ns);
         }
         script
+    }
+
+    #[test]
+    fn who_asked_for_what_others_leave_is_not_starved() {
+        let mut script = starved(2 * MS, 3 * MS);
+        script.process(7, "cat", "/", "");
+        assert!(found(&script).is_some());
+        let idle = script.names.intern("idle");
+        script.batch.processes.last_mut().unwrap().io_class = Some(idle);
+        assert_eq!(found(&script), None);
     }
 
     #[test]

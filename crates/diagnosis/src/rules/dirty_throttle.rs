@@ -17,8 +17,6 @@ use limits::{LowLimit, OwnLimit};
 /// The least mean number of other waiting threads. As for a warning.
 const OTHERS: f64 = super::super::facts::WARNING_THREADS;
 
-/// A process writes by far more than another from this ratio on. Chosen.
-const BY_FAR: u64 = 4;
 /// A rate of calls that were counted for a shorter time says nothing. Chosen.
 const LEAST_COUNTED_S: f64 = 0.5;
 
@@ -54,7 +52,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let slow = facts.device_of(&subject).and_then(|device| facts.slow_bulk(device));
     let is_told = own.is_some()
         || full.is_some()
-        || heavy(facts, &subject).is_some()
+        || facts.heavier_writer(&subject).is_some()
         || is_for_space(facts, &waited);
     let low = LowLimit::of(facts, subject.device.as_deref()).filter(|_| !is_told);
     let (mut sentence, apart) = sentence(facts, &waited, &own, full, low.as_ref());
@@ -127,7 +125,7 @@ fn sentence(
         );
         return (sentence, apart(facts, &device));
     }
-    if let Some(heavy) = heavy(facts, &subject) {
+    if let Some(heavy) = facts.heavier_writer(&subject) {
         let sentence = format!(
             "{} writes faster than the device: the dirty page limit puts {who} to sleep, too",
             words::who(&heavy),
@@ -250,19 +248,6 @@ fn own_advice(waited: &Waited<'_>) -> Option<&'static str> {
     let role = file.and_then(|file| programs::role_of(process, file));
     let topic = BottleneckKind::Write.topic(role);
     programs::advice(process, file, topic)
-}
-
-/// Returns the process whose data most of the device's writes are, if it is by far another one than
-/// the one that waits longest.
-fn heavy(facts: &Facts<'_>, waiting: &Subject) -> Option<Subject> {
-    let device = facts.device_of(waiting)?;
-    let written = |row: &&UsedRow<ProcessRow>| row.usage.directions[Direction::Write].bytes;
-    let most = device.processes.iter().max_by_key(written)?;
-    let own = device.processes.iter().find(|row| row.subject.pid == waiting.pid);
-    let is_other = most.subject.pid.is_some() && most.subject.pid != waiting.pid;
-    let is_far = written(&most) >= BY_FAR * own.as_ref().map_or(0, written).max(1);
-    (is_other && is_far && is_program(&most.subject))
-        .then(|| facts::subject_of(&device.device, Some(most)))
 }
 
 /// Whether the throttling hurts more than a bulk writer: a program that writes little sleeps, or

@@ -8,6 +8,7 @@ use crate::facts::thresholds::WARNING_SHARE;
 use iowhy_analysis::summary::ActivityRow;
 use iowhy_model::Metric;
 use iowhy_model::environment::Mount;
+use iowhy_model::path_patterns::without_numbers;
 use std::collections::BTreeMap;
 
 /// The most that a call from memory takes, nanoseconds: a lookup takes microseconds. Chosen: many
@@ -103,7 +104,8 @@ fn of_process<'a>(
     let computed_ns = computed.map(|share| (share * facts.duration_ns() as f64) as u64);
     let time_ns = time_ns.min(computed_ns.unwrap_or(u64::MAX));
     let most = rows.iter().max_by_key(|row| row.time_ns)?;
-    let mount = most.file.as_deref().and_then(|file| facts.mount_of_file(file));
+    let file = most.file.as_deref();
+    let mount = file.and_then(|file| image_within(facts, file).or(facts.mount_of_file(file)));
     let names_ns = sum(|row| row.counts.other_ns);
     let work = match mount {
         Some(mount) if IMAGES.contains(&mount.kind.as_str()) => Work::Decompress,
@@ -121,6 +123,17 @@ fn of_process<'a>(
     };
     let claims = Claims::of_calls(pid, time_ns);
     Some(BusyCalls { subject, mount, work, time_ns, calls, claims })
+}
+
+/// Returns the only image that is mounted within a pattern of files: it may name less than the path
+/// that the image is mounted at.
+fn image_within<'a>(facts: &Facts<'a>, file: &str) -> Option<&'a Mount> {
+    let folder = file.strip_suffix("**")?;
+    let mounts = facts.summary().environment.mounts.iter();
+    let mut within = mounts.filter(|mount| {
+        IMAGES.contains(&mount.kind.as_str()) && without_numbers(&mount.path).starts_with(folder)
+    });
+    within.next().filter(|_| within.next().is_none())
 }
 
 /// Returns the program that waits longest for the kernel to compress what it writes, while the
@@ -324,6 +337,12 @@ mod tests {
         let mail = found("/mail/new/1", &renames(2000), 0).unwrap();
         assert!(mail.sentence.contains("searches its directories"), "{}", mail.sentence);
         assert!(mail.severity == Severity::Warning && mail.fix.contains("dir_index"), "{mail:?}");
+    }
+
+    #[test]
+    fn files_of_one_pattern_may_be_within_an_image() {
+        let found = found("/**", &reads(), 100).unwrap();
+        assert!(found.sentence.contains("/img (squashfs) decompresses"), "{}", found.sentence);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use crate::bottleneck::bound::SLOW_NS;
 use crate::facts::thresholds::WARNING_SHARE;
 use crate::programs;
 use facts::Waited;
+use facts::behind::IDLE_CLASS;
 
 /// The least share of a program's waits in the scheduler's queue for one that is put off, and the
 /// largest of those that are served. Chosen: programs of one class wait there about as long.
@@ -17,9 +18,6 @@ const BEHIND: f64 = 10.0;
 
 /// How many times less weight makes a difference. Chosen: twice the time of the device.
 const LESS: u64 = 2;
-
-/// The class that has what all others leave.
-const IDLE: &str = "idle";
 
 rule!(
     "io-priority",
@@ -122,7 +120,7 @@ impl Reason {
         let [put_off, served] = [&found.put_off, &found.served].map(Waited::subject);
         let [pid, other] = [&put_off, &served].map(words::pid);
         match classes {
-            [Some(IDLE), class] if class != Some(IDLE) => Reason {
+            [Some(IDLE_CLASS), class] if class != Some(IDLE_CLASS) => Reason {
                 put_off: ", which is in the idle I/O class",
                 served: "",
                 rest: String::new(),

@@ -1,6 +1,7 @@
 //! Threads wait for a lock whose holder waits for storage.
 
 use super::super::bottleneck::bound::SLOW_SYNC_NS;
+use super::super::bottleneck::kind::BottleneckKind;
 use super::*;
 use crate::convoy::{named, what};
 use crate::programs::{self, Topic};
@@ -121,7 +122,14 @@ fn finding(facts: &Facts<'_>, convoy: &Convoy<'_>, chained_ns: u64) -> Finding {
     };
     let flags = words::flags(&subject);
     let chains = format!("iowhy chains{flags}");
-    let own = programs::of(subject.process.as_deref(), None).and_then(|it| it.advice(Topic::Sync));
+    // A statement that reads holds its locks for as long as it reads.
+    let topic = match held(facts, most).groups.first() {
+        Some(group) if BottleneckKind::new(facts, group) == BottleneckKind::Read => {
+            Topic::Maintenance
+        }
+        _ => Topic::Sync,
+    };
+    let own = programs::of(subject.process.as_deref(), None).and_then(|it| it.advice(topic));
     let sentence = sentence(convoy, subject.file.as_deref());
     // Threads that wait for a group commit sleep the same way: if that is fast, nothing is wrong.
     let each = most.time_ns as f64 / most.sleeps.max(1) as f64;

@@ -112,12 +112,13 @@ fn how(
     if let Some(map) = MappedReads::new(facts, serial.device) {
         return (map.words(facts, subject), own.unwrap_or(mapped::FAULTS));
     }
+    let of_modules = || programs::advice_on_modules(process?, file?);
     if let Some(files) = small_files(facts, serial.device) {
         let how =
             format!("; these are {} files, hardly more than a read each", words::count(files));
-        return (how, own.unwrap_or(SMALL_FILES));
+        return (how, own.or_else(of_modules).unwrap_or(SMALL_FILES));
     }
-    let fix = own.unwrap_or(
+    let fix = own.or_else(of_modules).unwrap_or(
         "submit more requests at once: threads, io_uring or libaio, \
          posix_fadvise(POSIX_FADV_WILLNEED) for the next blocks; for sequential reads raise \
          queue/read_ahead_kb and reopen the file",

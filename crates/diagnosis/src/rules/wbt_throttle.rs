@@ -1,6 +1,6 @@
 //! Writeback throttling delays writers.
 
-use super::super::bottleneck::bound;
+use super::super::bottleneck::{bound, kind::BottleneckKind};
 use super::super::programs::{self, FileRole};
 use super::*;
 use facts::Waited;
@@ -176,21 +176,52 @@ fn is_held(device: &DeviceSummary) -> bool {
 }
 
 /// Returns the sentence, how sure it is, and the most that it can be worth.
-fn verdict(name: &str, is_full: bool, message: &str) -> (String, Confidence, Severity) {
+fn verdict(
+    facts: &Facts<'_>,
+    subject: &Subject,
+    is_full: bool,
+    message: &str,
+) -> (String, Confidence, Severity) {
     match is_full {
-        true => (
-            format!(
-                "writes to {name} are more than it can take: it is saturated, and writeback \
-                 throttling makes the writers wait"
-            ),
-            Confidence::Likely,
-            Severity::Warning,
-        ),
+        true => (too_much(facts, subject), Confidence::Likely, Severity::Warning),
         false => (
-            format!("writeback throttling on {name} admits few writes{message}"),
+            format!(
+                "writeback throttling on {} admits few writes{message}",
+                subject.device.as_deref().unwrap_or("DEVICE"),
+            ),
             Confidence::Certain,
             Severity::Critical,
         ),
+    }
+}
+
+/// Says who writes more than the device can take, and who waits for that.
+fn too_much(facts: &Facts<'_>, subject: &Subject) -> String {
+    let name = subject.device.as_deref().unwrap_or("DEVICE");
+    let then = "than it can take: the device is saturated, and writeback throttling makes";
+    if subject.process.is_none() {
+        return format!("programs write more to {name} {then} them wait");
+    }
+    if let Some(heavier) = facts.heavier_writer(subject) {
+        let (writer, waiter) = (words::who(&heavier), words::who(subject));
+        return format!("{writer} writes more to {name} {then} {waiter} wait");
+    }
+    let to = subject.file.as_ref().map_or_else(String::new, |file| format!(" {file},"));
+    format!("{} writes{to} more to {name} {then} it wait", words::who(subject))
+}
+
+/// Returns what to do where a device is full: the program's own setting first, if it writes most.
+fn fix_of_full(facts: &Facts<'_>, waited: &Waited<'_>, subject: &Subject, name: &str) -> String {
+    let general = format!(
+        "write less at once, or use a faster device. A larger \
+         /sys/block/{name}/queue/wbt_lat_usec would only move the wait into the device, and delay \
+         reads"
+    );
+    let kind = waited.groups.first().map(|group| BottleneckKind::new(facts, group));
+    let own = kind.filter(|_| facts.heavier_writer(subject).is_none());
+    match own.and_then(|kind| kind.advice(subject)) {
+        Some(own) => format!("{own}; else {general}"),
+        None => general,
     }
 }
 
@@ -209,7 +240,8 @@ fn finding(facts: &Facts<'_>, waited: &Waited<'_>, subject: Subject, finding: Fi
     let name = subject.device.clone().unwrap_or_else(|| "DEVICE".to_owned());
     let default = device.map_or(OF_DISKS_US, |device| own_target_us(facts, device));
     let is_full = device.is_some_and(is_full);
-    let (sentence, sure, most) = verdict(&name, is_full, &message);
+    let (sentence, sure, most) = verdict(facts, &subject, is_full, &message);
+    let of_full = is_full.then(|| fix_of_full(facts, waited, &subject, &name));
     let finding = finding
         .saying(sentence)
         .about(subject)
@@ -228,17 +260,11 @@ fn finding(facts: &Facts<'_>, waited: &Waited<'_>, subject: Subject, finding: Fi
         Some(target) => finding.shown("read latency target", target, "ns", show),
         None => finding,
     };
-    if is_full {
-        return finding
-            .fix(format!(
-                "write less at once, or use a faster device. A larger \
-                 /sys/block/{name}/queue/wbt_lat_usec would only move the wait into the device, \
-                 and delay reads"
-            ))
-            .check(format!(
-                "`iowhy stat -d {name} 1`: while it is less than 90 % busy, something else holds \
+    if let Some(of_full) = of_full {
+        return finding.fix(of_full).check(format!(
+            "`iowhy stat -d {name} 1`: while it is less than 90 % busy, something else holds \
                  the writers back"
-            ));
+        ));
     }
     finding.fix(fix(&name, default, target, reads)).check(format!(
         "with 0 the writes are as fast as the device; if not, something else throttles them{}",
@@ -392,8 +418,32 @@ mod tests {
         assert_eq!(found(1).severity, Severity::Critical);
         let full = found(16);
         assert_eq!(full.severity, Severity::Warning);
-        assert!(full.sentence.contains("it is saturated"), "{}", full.sentence);
+        let said = "dd (7) writes /out, more to sda than it can take: the device is saturated";
+        assert!(full.sentence.starts_with(said), "{}", full.sentence);
         assert!(full.fix.starts_with("write less at once"), "{}", full.fix);
+    }
+
+    #[test]
+    fn who_fills_the_device_is_named_with_its_own_setting() {
+        let found = |writer: (u32, &'static str)| {
+            let mut script = Script::new(10);
+            for index in 0..3200_u64 {
+                let write = script.write("sda", 65_536).by(writer.0, writer.1);
+                let write = write.at((index / 16 * 50 * MS) as i64).sector(index * 128);
+                write.direct(500, 500, 49 * MS).add();
+            }
+            script.wait((7, "mosquitto"), WaitClass::Wbt, 9000 * MS, 0, 0);
+            script.waited_on("sda", "/srv/mosquitto.db.new", 74);
+            let findings = diagnose(&script.summary()).findings;
+            findings.into_iter().find(|finding| finding.cause == "wbt-throttle").unwrap()
+        };
+        let own = found((7, "mosquitto"));
+        assert!(own.fix.contains("autosave_on_changes"), "{}", own.fix);
+        let other = found((8, "tool"));
+        let said = "tool (8) writes more to sda than it can take";
+        assert!(other.sentence.starts_with(said), "{}", other.sentence);
+        assert!(other.sentence.contains("makes mosquitto (7) wait"), "{}", other.sentence);
+        assert!(!other.fix.contains("autosave"), "{}", other.fix);
     }
 
     #[test]

@@ -290,6 +290,7 @@ pub(crate) fn none(diagnosis: &Diagnosis) -> String {
     let checked = diagnosis.clear;
     match &diagnosis.quiet {
         // Whom storage bounds most of the time is the answer, though nothing is wrong with it.
+        Some(quiet) if diagnosis.is_explained => quiet.clone(),
         Some(quiet) if diagnosis.is_bound => {
             format!("{quiet} None of {checked} known causes was found.")
         }

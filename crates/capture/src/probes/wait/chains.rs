@@ -9,7 +9,7 @@ use super::standing::Standing;
 use crate::decode::DecodeContext;
 use crate::decode::tasks::Tasks;
 use crate::wire::{self, wire_wait};
-use iowhy_model::wait::locks::is_lock;
+use iowhy_model::wait::locks::{is_lock, is_row_lock};
 use iowhy_model::wait::recent_waits::{Hop, Path, Storage, ThreadSleep, WaitPast};
 use iowhy_model::{KnownBy, Wait};
 use rustc_hash::FxHashSet;
@@ -19,6 +19,9 @@ const LEAST_NS: u64 = 1_000_000;
 /// A thread that only may hold what another waits for counts if it waited for storage for at least
 /// this share of the other's sleep.
 const LIKELY_SHARE: f64 = 0.5;
+/// The calls that tell what a session sleeps for. Chosen: from epoll_wait to PostgreSQL's ProcSleep
+/// there are five.
+const LAST_CALLS: usize = 12;
 
 /// Builds chains.
 #[derive(Debug, Default)]
@@ -142,6 +145,13 @@ impl ChainDecoder {
             if one.is_unclear() && !is_in_lock(one, cx) {
                 return false;
             }
+            if one.may_be_session() {
+                if !is_in_row_lock(one, cx) {
+                    return false;
+                }
+                let pid = wait.tgid;
+                sleep.first.user_stack_id = cx.known.stacks.user(pid, &one.frames, &mut cx.out);
+            }
             let Some((likely, known_by)) = self.likely(one, &sleep) else { return false };
             paths = self.paths_of(likely, known_by, &sleep, &cx.known.tasks);
         }
@@ -220,6 +230,17 @@ impl ChainDecoder {
 fn is_in_lock(one: &Standing, cx: &mut DecodeContext<'_>) -> bool {
     let functions = cx.known.stacks.functions(one.wait.tgid, &one.frames, cx.out.names);
     is_lock(functions.iter().map(|name| cx.out.names.get(*name)))
+}
+
+/// Whether the functions that a thread is in are those of a session that waits for another one's
+/// lock.
+fn is_in_row_lock(one: &Standing, cx: &mut DecodeContext<'_>) -> bool {
+    // The last calls: what stands above them may be left of earlier ones.
+    let last = &one.frames[..one.frames.len().min(LAST_CALLS)];
+    let functions = cx.known.stacks.functions(one.wait.tgid, last, cx.out.names);
+    let frames: Vec<String> =
+        functions.iter().map(|name| cx.out.names.get(*name).to_owned()).collect();
+    is_row_lock(&frames)
 }
 
 fn sleep(wait: &wire_wait, stacks: &mut WaitStacks, cx: &mut DecodeContext<'_>) -> ThreadSleep {

@@ -32,6 +32,21 @@ const POLL_GAP_NS: u64 = 1_500_000_000;
 /// Generations of a process that waited for storage, which may hold locks and wait for it.
 const MOST_ANCESTORS: usize = 8;
 
+/// Sleepers that may be sessions of a database whose functions are looked up.
+const MOST_SESSIONS: usize = 256;
+
+/// Calls in which PostgreSQL's sessions, which are processes, wait for each other.
+const OF_SESSIONS: &[c_long] = &[
+    libc::SYS_epoll_pwait,
+    libc::SYS_ppoll,
+    libc::SYS_semop,
+    libc::SYS_semtimedop,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_epoll_wait,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_poll,
+];
+
 /// The commands of futex(2), without flags.
 const FUTEX_WAIT: u64 = 0;
 const FUTEX_LOCK_PI: u64 = 6;
@@ -73,6 +88,9 @@ enum Whom {
     File(Option<String>),
     /// Child processes of the thread's process, by number.
     Children(Vec<u32>),
+    /// Another process of that name: a session of the same database, if the thread waits for a lock
+    /// of the database at all.
+    Session(String),
 }
 
 impl Standing {
@@ -84,7 +102,15 @@ impl Standing {
             Whom::File(Some(name)) => pid != self.wait.tgid && has_open(pid, name),
             Whom::File(None) => false,
             Whom::Children(pids) => pids.contains(&pid),
+            Whom::Session(name) => {
+                pid != self.wait.tgid && name_of(pid).is_some_and(|other| other == *name)
+            }
         }
+    }
+
+    /// Whether it may wait for another session of its database.
+    pub fn may_be_session(&self) -> bool {
+        matches!(self.whom, Whom::Session(_))
     }
 
     /// Whether it waits for a child to exit.
@@ -141,6 +167,9 @@ impl Standing {
                 let name = descriptor(thread_sleeper.wait.tgid, thread_sleeper.arguments[0])?;
                 (None, Whom::Pipe(Some(name).filter(|name| name.starts_with("pipe:"))?))
             }
+            call if OF_SESSIONS.contains(&call) => {
+                (None, Whom::Session(others.session(wait.tgid)?))
+            }
             _ => return None,
         };
         Some(Standing { wait, owner, frames: Vec::new(), whom })
@@ -151,6 +180,9 @@ impl Standing {
 struct Others {
     holders: Option<FxHashMap<u32, u32>>,
     children: FxHashMap<u32, Vec<u32>>,
+    /// The names of the processes that waited for storage.
+    names: FxHashSet<String>,
+    sessions: usize,
 }
 
 impl Others {
@@ -172,7 +204,16 @@ impl Others {
         for (child, parent) in parents {
             children.entry(parent).or_default().push(child);
         }
-        Others { holders: None, children }
+        let names = waiting.iter().filter_map(|pid| name_of(*pid)).collect();
+        Others { holders: None, children, names, sessions: 0 }
+    }
+
+    /// The name of a process, if another one of that name waited for storage, and not too many were
+    /// asked for already.
+    fn session(&mut self, pid: u32) -> Option<String> {
+        let name = name_of(pid).filter(|name| self.names.contains(name))?;
+        self.sessions += 1;
+        (self.sessions <= MOST_SESSIONS).then_some(name)
     }
 
     /// The process that holds the file's lock which a process waits for.
@@ -210,6 +251,8 @@ pub fn now(
             if !waiting.contains(&thread_sleeper.wait.tgid) {
                 return;
             }
+        }
+        if one.is_unclear() || one.may_be_session() {
             one.frames =
                 reader.sleeping_stack(thread_sleeper.wait.tgid, thread_sleeper.stack_pointer);
         }
@@ -274,6 +317,12 @@ fn descriptor(pid: u32, number: u64) -> Option<String> {
     target.into_os_string().into_string().ok()
 }
 
+/// The kernel's name of a process.
+fn name_of(pid: u32) -> Option<String> {
+    let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
+    Some(name.trim_end().to_owned())
+}
+
 fn parent_of(pid: u32) -> Option<u32> {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     text.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()
@@ -283,4 +332,20 @@ fn has_open(pid: u32, name: &str) -> bool {
     let Ok(descriptors) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
     let links = descriptors.flatten().filter_map(|entry| fs::read_link(entry.path()).ok());
     links.into_iter().any(|link| link.as_os_str() == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sessions_are_those_of_a_program_that_waited_and_not_too_many() {
+        let pid = std::process::id();
+        let mut others = Others::new(&FxHashSet::from_iter([pid]));
+        let name = name_of(pid).unwrap();
+        assert_eq!(others.session(pid), Some(name));
+        assert_eq!(others.session(1), None, "of another program");
+        let more = (0..MOST_SESSIONS).filter_map(|_| others.session(pid)).count();
+        assert_eq!(more, MOST_SESSIONS - 1);
+    }
 }

@@ -213,10 +213,23 @@ pub(super) const ALL: &[Operation] = &[
     },
     Operation {
         program: "PostgreSQL",
-        functions: &["index_build", "cluster_rel", "heap_vacuum_rel"],
+        functions: &["index_build"],
         beneath: PAGES,
         waits: Some(AwaitedCalls::Reads),
-        does: "builds an index, or rewrites or vacuums a table",
+        does: "builds an index, and reads all of its table",
+        is_statement: false,
+        advice: Advice::Own(
+            "PostgreSQL: CREATE INDEX CONCURRENTLY (REINDEX ... CONCURRENTLY) lets others write to \
+             the table meanwhile, which the plain statement does not; at a quiet time, with a \
+             larger maintenance_work_mem",
+        ),
+    },
+    Operation {
+        program: "PostgreSQL",
+        functions: &["cluster_rel", "heap_vacuum_rel"],
+        beneath: PAGES,
+        waits: Some(AwaitedCalls::Reads),
+        does: "rewrites or vacuums a table",
         is_statement: false,
         advice: Advice::Topic(Topic::Maintenance),
     },
