@@ -44,8 +44,8 @@ mod tools;
 
 pub use operations::{AwaitedCalls, Operation};
 pub use tools::{
-    advice_on_modules, are_of_one, dump_advice, is_indexer, is_interpreter, is_maintenance,
-    may_waste, yields_to,
+    advice_on_modules, are_of_one, dump_advice, is_command, is_indexer, is_interpreter,
+    is_maintenance, may_waste, yields_to,
 };
 
 /// The role of a file.
@@ -240,8 +240,11 @@ pub fn of(process: Option<&str>, file: Option<&str>) -> Option<&'static KnownPro
 /// Returns what to do about a topic: the setting of the program of a process or a file, else what
 /// makes a command do less of it.
 pub fn advice(process: Option<&str>, file: Option<&str>, topic: Topic) -> Option<&'static str> {
-    let own = of(process, file).and_then(|program| program.advice(topic));
-    own.or_else(|| tools::advice(process?, topic))
+    match process.filter(|process| is_command(process)) {
+        // Whose files it handles is not what it does.
+        Some(command) => tools::advice(command, topic),
+        None => of(process, file)?.advice(topic),
+    }
 }
 
 /// The names of programs in which others run.
@@ -315,6 +318,14 @@ const FOR_THEMSELVES: &[&str] = &[
     "Ethereum node",
     "Usenet client",
     "Xapian index",
+    "Gradle/Maven",
+    "Spark",
+    "kubelet/cAdvisor",
+    "Berkeley DB",
+    "Mutt",
+    "Bogofilter",
+    "Plex",
+    "Jellyfin/Emby",
 ];
 
 /// Whether a process stores data that others wait for, by its name or by the log that it writes.

@@ -250,8 +250,8 @@ metrics! {
         WorkClients = "work.clients" Gauge Count
             "Its sockets that listen, and the connections that it has accepted.";
         WorkListeners = "work.listeners" Gauge Count
-            "Those of them that listen: of a server that works for each client in a process of its \
-             own, and of one that copied itself to write a snapshot, only the first process has any.";
+            "Those of them that listen: where a server works for each client in a process of its \
+             own, or copies itself to write a snapshot, only the first process has any.";
         WorkPeers = "work.peers" Gauge Count
             "Its other connections, and pipes: a program at their other end may wait for it.";
         WorkTerminal = "work.terminal" Gauge Count

@@ -144,14 +144,16 @@ pub fn request_ns(device: &DeviceSummary) -> f64 {
 /// background beside them.
 fn is_bulk(facts: &Facts<'_>, group: &GroupedWaits<'_>) -> bool {
     let Some(device) = group.device else { return false };
-    let mut felt = group
-        .programs
-        .iter()
-        .filter(|program| !program.waited.groups.iter().all(|group| facts.is_background(group)));
+    let is_felt = |program: &&WaitingProgram<'_>| {
+        !program.waited.groups.iter().all(|group| facts.is_background(group))
+    };
     let copies = |program: &WaitingProgram<'_>| {
         facts.is_copied_by(device, program.process, program.file().as_deref())
     };
-    felt.next().is_some_and(copies) && felt.all(copies)
+    match group.programs.iter().any(|program| is_felt(&program)) {
+        true => group.programs.iter().filter(is_felt).all(copies),
+        false => !group.programs.is_empty() && group.programs.iter().all(copies),
+    }
 }
 
 /// Returns the first program and the role of the files it waits for.

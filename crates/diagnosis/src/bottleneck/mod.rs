@@ -32,6 +32,7 @@ use super::finding::{Finding, FindingLayer};
 use super::place::Place;
 use super::rule::{Judged, Rule, RuleVerdict};
 use iowhy_analysis::summary::ChainRow;
+use iowhy_analysis::summary::patterns::WaitGroup;
 use kind::BottleneckKind;
 
 /// Every bottleneck, with its explanation.
@@ -244,7 +245,13 @@ fn held_up(
     let of_layer = |layer| found.iter().find(|it| is_bound && is_about(it, layer));
     let is_background = first.is_some_and(|group| facts.is_background(group));
     // What works in the background may take its time, unless something is set up so.
-    let tells = |cause: &&Finding| !is_background || cause.place == Place::Setting;
+    let is_meant = |wait: &WaitGroup| {
+        wait.process == program.process && BottleneckKind::new(facts, wait) == group.kind
+    };
+    let tells = |cause: &&Finding| {
+        let is_of_it = cause.claims.share_of_waits(facts, is_meant) >= MOST;
+        is_of_it && (!is_background || cause.place == Place::Setting)
+    };
     if let Some(cause) = of_layer(FindingLayer::Cause).filter(tells) {
         sentence += &format!(" Because: {}. What helps: {}.", cause.sentence, cause.fix);
         return Some(QuietWaits { sentence, is_bound, is_explained: true });

@@ -26,7 +26,11 @@ impl<'a> Facts<'a> {
         let written = |row: &&UsedRow<ProcessRow>| row.usage.directions[Direction::Write].bytes;
         let most = device.processes.iter().max_by_key(written)?;
         let own = device.processes.iter().find(|row| row.subject.pid == waiting.pid);
-        let is_other = most.subject.pid.is_some() && most.subject.pid != waiting.pid;
+        let is_own = match waiting.pid {
+            Some(_) => most.subject.pid == waiting.pid,
+            None => Some(&most.subject.process) == waiting.process.as_ref(),
+        };
+        let is_other = most.subject.pid.is_some() && !is_own;
         let is_far = written(&most) >= BY_FAR * own.as_ref().map_or(0, written).max(1);
         (is_other && is_far && is_program(&most.subject))
             .then(|| subject_of(&device.device, Some(most)))

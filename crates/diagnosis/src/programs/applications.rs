@@ -79,15 +79,15 @@ pub(super) const ALL: &[KnownProgram] = &[
     },
     program! {
         "Emacs": ["emacs*"];
-        Sync: "Emacs: it answers no key while it syncs what it saves: with `(setq \
-            write-region-inhibit-fsync t)` it does not: a crash of the machine may then lose the \
-            last saved change; large files: `auto-save-interval`",
+        Sync: "Emacs: it answers no key while it syncs what it saves; `(setq \
+            write-region-inhibit-fsync t)` leaves that out (a crash of the machine may then lose \
+            the last saved change); for large files raise auto-save-interval",
     },
     program! {
         "Grafana": ["grafana", "grafana-server"],
         paths: [
             WriteAheadLog "/grafana.db-wal", WriteAheadLog "/grafana.db-journal",
-            Data "/grafana.db"
+            Data "*grafana.db"
         ];
         Sync: "Grafana: for more than a few users keep its data in PostgreSQL or MySQL ([database] \
             type); SQLite: wal = true, and fewer alert rules whose state is saved at each \
@@ -95,7 +95,7 @@ pub(super) const ALL: &[KnownProgram] = &[
     },
     program! {
         "Gitea/Forgejo": ["gitea", "forgejo"],
-        paths: [Data "/gitea.db", Data "/forgejo.db"];
+        paths: [Data "*gitea.db", Data "*forgejo.db"];
         Sync: "Gitea, Forgejo: SQLITE_JOURNAL_MODE = WAL in [database], or keep the data in \
             PostgreSQL or MySQL",
         Reads: "Gitea, Forgejo: pages of large repositories run git: keep the last commit of each \
@@ -113,9 +113,9 @@ pub(super) const ALL: &[KnownProgram] = &[
         Spill: "Plex: put the transcoder's temporary directory on a tmpfs or a fast disk",
     },
     program! {
-        "Jellyfin/Emby": ["jellyfin", "EmbyServer", "jellyfin-ffmpeg"],
-        paths: [Data "/jellyfin.db", Temporary "/transcodes/"],
-        own: [Data "/library.db"];
+        "Jellyfin/Emby": ["jellyfin", "EmbyServer"],
+        paths: [Data "*jellyfin.db", Temporary "/jellyfin/transcodes/"],
+        own: [Data "*library.db"];
         Sync: "Jellyfin: keep its data directory on a local SSD, and scan the library at night",
         Reads: "Jellyfin: trickplay images, chapter images and intro detection read each file \
             whole: switch them off, or run them at night",
@@ -125,9 +125,9 @@ pub(super) const ALL: &[KnownProgram] = &[
     program! {
         "Servarr": ["Sonarr", "Radarr", "Prowlarr", "Lidarr", "Readarr", "Bazarr"],
         paths: [
-            Data "/sonarr.db", Data "/radarr.db", Data "/lidarr.db", Data "/prowlarr.db"
+            Data "*sonarr.db", Data "*radarr.db", Data "*lidarr.db", Data "*prowlarr.db"
         ],
-        own: [Data "/logs.db"];
+        own: [Data "*logs.db"];
         Sync: "Sonarr, Radarr and their like: keep the SQLite database on a local disk, log at \
             level info, and look for releases less often; PostgreSQL for large libraries",
     },
@@ -145,8 +145,8 @@ pub(super) const ALL: &[KnownProgram] = &[
         Sync: "Kubo: it syncs each block: add few large files instead of many small ones, with \
             larger chunks (--chunker); `\"sync\": false` of flatfs in the configuration leaves it \
             out: a crash of the machine then leaves empty blocks (`ipfs repo verify` finds them)",
-        Lookups: "Kubo: announce less (Reprovider.Strategy roots or pinned, a longer \
-            Reprovider.Interval)",
+        Lookups: "Kubo: announce less (Provide.Strategy, before 0.38 Reprovider.Strategy: roots or \
+            pinned; a longer interval)",
     },
     program! {
         "Monero": ["monerod"],
@@ -163,8 +163,8 @@ pub(super) const ALL: &[KnownProgram] = &[
         own: [Compaction "/chaindata/"];
         Reads: "Ethereum: the state is read at random: raise --cache (geth), and keep chaindata on \
             a local NVMe disk, as the clients' documents demand",
-        Compaction: "Ethereum: compaction of the state must keep up with blocks: a local NVMe \
-            disk; prune when it is not needed (geth: --state.scheme=path needs no offline pruning)",
+        Compaction: "Ethereum: compaction of the state must keep up with blocks: use a local NVMe \
+            disk, and prune the state while the node is not needed",
     },
     program! {
         "dconf": ["dconf-service"];

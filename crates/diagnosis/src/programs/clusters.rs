@@ -115,7 +115,7 @@ pub(super) const ALL: &[KnownProgram] = &[
     },
     program! {
         "Logstash": ["logstash*"],
-        paths: [WriteAheadLog "/queue/main/"];
+        paths: [WriteAheadLog "/queue/main/page.", WriteAheadLog "/queue/main/checkpoint."];
         Sync: "Logstash: a persistent queue syncs a checkpoint each queue.checkpoint.writes events \
             (1024): raise it (a crash of the machine then loses as many); put path.queue on a \
             low-latency disk",
@@ -129,7 +129,7 @@ pub(super) const ALL: &[KnownProgram] = &[
             configuration cache look at fewer files; Maven: -o (offline), fewer modules (-pl, -am)",
     },
     program! {
-        "H2": ["h2*"],
+        "H2": ["h2database"],
         paths: [Data "*.mv.db"];
         Sync: "H2: commit several changes at once; WRITE_DELAY (500 ms by default) lets commits \
             share a write: 0 writes each one",
@@ -137,15 +137,17 @@ pub(super) const ALL: &[KnownProgram] = &[
     },
     program! {
         "Berkeley DB": ["db_load", "db5.3_load"],
-        paths: [WriteAheadLog "/log.00000", Data "/__db.00"];
+        paths: [Data "/__db.00"],
+        own: [WriteAheadLog "/log.00000"];
         Sync: "Berkeley DB: change several records in a transaction; in DB_CONFIG: `set_lg_dir` to \
             a low-latency device, or `set_flags DB_TXN_WRITE_NOSYNC`: a crash of the machine then \
             loses the last transactions",
     },
     program! {
         "Virtuoso": ["virtuoso-t"];
-        Checkpoint: "Virtuoso: checkpoints stop all clients: CheckpointInterval longer, in the \
-            night; load with log_enable(2), then one checkpoint",
+        Checkpoint: "Virtuoso: a checkpoint stops all clients: make them rarer \
+            (CheckpointInterval; recovery after a crash then takes longer), and load large data at \
+            night, in portions",
         Reads: "Virtuoso: raise NumberOfBuffers (two thirds of the memory)",
     },
     program! {

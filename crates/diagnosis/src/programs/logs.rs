@@ -49,9 +49,9 @@ pub(super) const ALL: &[KnownProgram] = &[
         Logging: "auditd: find the rule that makes most records (`aureport -k --summary`), and \
             make it narrower; flush = INCREMENTAL_ASYNC (the default) with a larger freq syncs \
             less often: a crash loses as many records",
-        Sync: "auditd: flush = SYNC or DATA syncs each record, INCREMENTAL_ASYNC (the default) \
-            each freq of them: a crash of the machine loses as many; find the rule that makes most \
-            (`aureport -k --summary`)",
+        Sync: "auditd: use flush = INCREMENTAL_ASYNC with a larger freq (SYNC and DATA sync each \
+            record): a crash of the machine then loses as many records; find the rule that makes \
+            most (`aureport -k --summary`)",
     },
     program! {
         "Suricata/Zeek": ["suricata", "Suricata-Main", "zeek"],

@@ -54,7 +54,7 @@ pub(super) const ALL: &[KnownProgram] = &[
             (maildir_header_cache_verify=no also leaves out the check of each file)",
     },
     program! {
-        "sendmail": ["sendmail*"],
+        "sendmail": ["sendmail-mta"],
         paths: [Data "/spool/mqueue"];
         Sync: "sendmail: each message is synced before it is accepted: SuperSafe=Interactive \
             leaves that out where a message is handed on before it is accepted; put the queue on a \
@@ -63,7 +63,7 @@ pub(super) const ALL: &[KnownProgram] = &[
             (QueueDirectory=/var/spool/mqueue/q*), and run it less often",
     },
     program! {
-        "Cyrus IMAP": ["imapd", "lmtpd", "pop3d", "cyr_expire", "cyrus-master"],
+        "Cyrus IMAP": ["cyr_expire", "cyrus-master"],
         paths: [Data "/cyrus.index", Data "/cyrus.cache"];
         Sync: "Cyrus: put its metadata on a low-latency device (metapartition-NAME, \
             metapartition_files), and its locks and lists of processes on a tmpfs \

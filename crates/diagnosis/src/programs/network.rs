@@ -65,7 +65,7 @@ pub(super) const ALL: &[KnownProgram] = &[
     },
     program! {
         "Pi-hole": ["pihole-FTL"],
-        paths: [Data "/pihole-FTL.db"];
+        paths: [Data "*pihole-FTL.db"];
         Sync: "Pi-hole: write its queries less often (database.DBinterval, in version 5 \
             DBINTERVAL: a crash then loses those of that time), and keep fewer days \
             (database.maxDBdays)",
@@ -73,7 +73,7 @@ pub(super) const ALL: &[KnownProgram] = &[
     },
     program! {
         "AdGuard Home": ["AdGuardHome"],
-        own: [Log "/querylog.json", Data "/stats.db", Data "/sessions.db"];
+        own: [Log "/querylog.json", Data "*stats.db", Data "*sessions.db"];
         Logging: "AdGuard Home: write its query log less often (querylog.size_memory: a crash \
             loses as many queries), keep it shorter (querylog.interval), or in memory alone \
             (file_enabled: false)",
@@ -82,25 +82,25 @@ pub(super) const ALL: &[KnownProgram] = &[
     },
     program! {
         "fail2ban": ["fail2ban-server"],
-        paths: [Data "/fail2ban.sqlite3"];
+        paths: [Data "*fail2ban.sqlite3"];
         Sync: "fail2ban: each ban is a transaction in its SQLite database: forget old ones sooner \
             (dbpurgeage), or keep it in memory (dbfile = :memory: in fail2ban.local: a restart \
             then forgets all bans)",
     },
     program! {
         "Asterisk": ["asterisk"],
-        paths: [Data "/astdb.sqlite3"],
+        paths: [Data "*astdb.sqlite3"],
         own: [Data "/cdr-csv/", Log "/log/asterisk/"];
         Sync: "Asterisk: write call records in batches (batch=yes in cdr.conf: a crash loses those \
-            of the batch), and what changes all the time not to AstDB (a family in memory, \
-            res_config with a database of its own)",
+            of the batch), and keep values that change all the time out of AstDB (global \
+            variables, func_odbc with a database of its own)",
         Logging: "Asterisk: log fewer levels to files (logger.conf), and no `verbose` or `debug`",
     },
     program! {
         "FreeSWITCH": ["freeswitch"],
         paths: [Data "/freeswitch/db/"];
-        Sync: "FreeSWITCH: keep its SQLite databases of calls and registrations on a tmpfs (mount \
-            one over its db directory, or core-db-name in switch.conf.xml): they are made anew \
-            after a restart",
+        Sync: "FreeSWITCH: keep its SQLite databases of calls and registrations (core.db, \
+            sofia_reg_*.db) on a tmpfs: after a restart phones register anew; voicemail_default.db \
+            is not made anew, and stays where it is",
     },
 ];

@@ -102,7 +102,7 @@ pub(super) const ALL: &[KnownProgram] = &[
         "web server": ["nginx", "apache2", "httpd", "caddy", "gunicorn*", "uwsgi"],
         own: [
             Temporary "/nginx/body/", Temporary "/nginx/proxy/", Temporary "/nginx/fastcgi/",
-            Temporary "_temp/"
+            Temporary "/client_body_temp/", Temporary "/proxy_temp/", Temporary "/fastcgi_temp/"
         ];
         Spill: "nginx: answers that outgrow proxy_buffers, and requests that outgrow \
             client_body_buffer_size, go through temporary files: raise these, \

@@ -195,9 +195,9 @@ const OF_DOWNLOADS: &str = "a download that allocates its file first writes zero
                             on a file system without extents (ext2, ext3, FAT): each byte is \
                             written twice (aria2: --file-allocation=none there, falloc on ext4, \
                             XFS and btrfs; others: no full preallocation)";
-pub(super) const OF_IMAGES: &str = "container images: the storage driver vfs copies the whole image for each \
-                         layer (`podman info --format '{{.Store.GraphDriverName}}'` shows it): \
-                         overlay copies nothing";
+pub(super) const OF_IMAGES: &str = "container images: the storage driver vfs copies the whole \
+                                    image for each layer (`podman info --format \
+                                    '{{.Store.GraphDriverName}}'` shows it): overlay copies nothing";
 const OF_RSYNC: &str = "rsync reads whole files whose size or time differ; with --checksum (-c) \
                         all of them, each time: leave it out, or run it rarely";
 const OF_ARCHIVES: &str = "tar reads all files each time: `--listed-incremental=FILE` takes only \
@@ -221,7 +221,7 @@ const OF_CODE_SEARCH: &str = "grep -r reads each file whole: leave out what cann
 const OF_DISK_USAGE: &str = "du looks at each file anew: quotas keep such sums up to date (project \
                       quotas of XFS and ext4, qgroups of btrfs); -x stays within one file system";
 const OF_EDITED_STREAMS: &str = "sed -i writes each file anew, also where nothing matches: `grep \
-                      -lZ PATTERN FILES | xargs -0 sed -i ...` writes only those that do";
+                      -lZ PATTERN FILES | xargs -0r sed -i ...` writes only those that do";
 const OF_FINDS: &str = "find looks at each name anew: leave trees out (-xdev, -prune, -maxdepth), \
                       or ask a database (`locate`); `-delete` and `-exec ... +` start no process \
                       for each file";
@@ -238,9 +238,9 @@ const OF_LISTS: &str = "ls -l looks at each file of a directory, and sorts them:
                       --color=never` (or -f) does neither; fewer files in one directory";
 const OF_MANUALS: &str = "mandb reads each manual page that is new: packages run it after each \
                       installation: `man-db/auto-update` false (debconf) leaves that to its timer";
-const OF_QEMU_IMAGES: &str = "qemu-img copies through the page cache one request after another: \
-                      `convert -t none -T none` leaves the cache out, `-m 16 -W` has more in \
-                      flight; a new image on top of the old one (backing file) copies nothing";
+const OF_QEMU_IMAGES: &str = "`qemu-img convert -t none -T none` leaves the page cache out; -m 16 \
+                      has more in flight (with -W for block devices and preallocated files); a \
+                      new image on top of the old one (backing file) copies nothing";
 const OF_RCLONE: &str = "rclone: --checksum reads each file whole, sizes and times do not \
                       (--size-only, --update); limit it by --bwlimit, fewer --transfers and \
                       --checkers";
@@ -255,8 +255,8 @@ const OF_SNAPS: &str = "snapd reads and writes whole packages when it refreshes:
                       (refresh.retain=2)";
 const OF_SORTS: &str = "sort: more memory (`-S 50%`), compressed temporary files \
                       (`--compress-program=zstd`), or another disk for them (-T DIR)";
-const OF_TAGS: &str = "exiftool writes each file anew: write all tags by one call, and keep no \
-                      second copy (-overwrite_original)";
+const OF_TAGS: &str = "exiftool writes each file anew: write all tags by one call; \
+                      -overwrite_original keeps no second copy (and leaves no way back)";
 const OF_VIDEOS: &str = "ffmpeg: `-movflags +faststart` reads and writes the whole file once more \
                       at its end: leave it out where nobody streams it (or use \
                       +frag_keyframe+empty_moov); the log of a second pass and HLS segments belong \
@@ -267,6 +267,11 @@ const OF_VIRUS_SCANS: &str = "a scan for viruses reads files whole: leave out wh
 
 fn tool(process: &str) -> Option<&'static Tool> {
     TOOLS.iter().find(|tool| tool.names.contains(&process))
+}
+
+/// Whether a process is a command of the table.
+pub fn is_command(process: &str) -> bool {
+    tool(process).is_some()
 }
 
 /// Whether a command may write more than what it is there to write.

@@ -102,7 +102,7 @@ fn fix(subject: &Subject) -> String {
                    (POSIX_FADV_DONTNEED)";
     let (process, file) = (subject.process.as_deref(), subject.file.as_deref());
     match programs::advice(process, file, programs::Topic::Reads) {
-        Some(own) if programs::of(process, file).is_some() => format!(
+        Some(own) if !process.is_some_and(programs::is_command) => format!(
             "find what this process is doing, and run it at another time or elsewhere; {own}"
         ),
         Some(own) => format!("{own}; else {general}"),

@@ -128,7 +128,7 @@ fn of_process<'a>(
 /// Returns the only image that is mounted within a pattern of files: it may name less than the path
 /// that the image is mounted at.
 fn image_within<'a>(facts: &Facts<'a>, file: &str) -> Option<&'a Mount> {
-    let folder = file.strip_suffix("**")?;
+    let folder = file.strip_suffix("**").filter(|folder| *folder != "/")?;
     let mounts = facts.summary().environment.mounts.iter();
     let mut within = mounts.filter(|mount| {
         IMAGES.contains(&mount.kind.as_str()) && without_numbers(&mount.path).starts_with(folder)
@@ -307,6 +307,7 @@ mod tests {
     ) -> Option<Finding> {
         let mut script = Script::new(10);
         script.mount("/img", "squashfs", "/dev/loop1");
+        script.mount("/srv/app/img", "squashfs", "/dev/loop2");
         script.mount("/mail", "ext4", "/dev/sda");
         script.read("sda", 4096).direct(0, 0, 1000).add();
         let [file, own] = [file, "web"].map(|name| script.names.intern(name));
@@ -341,8 +342,12 @@ mod tests {
 
     #[test]
     fn files_of_one_pattern_may_be_within_an_image() {
-        let found = found("/**", &reads(), 100).unwrap();
-        assert!(found.sentence.contains("/img (squashfs) decompresses"), "{}", found.sentence);
+        let found = found("/srv/app/**", &reads(), 100).unwrap();
+        assert!(
+            found.sentence.contains("/srv/app/img (squashfs) decompresses"),
+            "{}",
+            found.sentence
+        );
     }
 
     #[test]

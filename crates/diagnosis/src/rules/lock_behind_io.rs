@@ -123,13 +123,14 @@ fn finding(facts: &Facts<'_>, convoy: &Convoy<'_>, chained_ns: u64) -> Finding {
     let flags = words::flags(&subject);
     let chains = format!("iowhy chains{flags}");
     // A statement that reads holds its locks for as long as it reads.
-    let topic = match held(facts, most).groups.first() {
+    let topics: &[Topic] = match held(facts, most).groups.first() {
         Some(group) if BottleneckKind::new(facts, group) == BottleneckKind::Read => {
-            Topic::Maintenance
+            &[Topic::Scan, Topic::Maintenance, Topic::Reads]
         }
-        _ => Topic::Sync,
+        _ => &[Topic::Sync],
     };
-    let own = programs::of(subject.process.as_deref(), None).and_then(|it| it.advice(topic));
+    let program = programs::of(subject.process.as_deref(), None);
+    let own = program.and_then(|it| topics.iter().find_map(|topic| it.advice(*topic)));
     let sentence = sentence(convoy, subject.file.as_deref());
     // Threads that wait for a group commit sleep the same way: if that is fast, nothing is wrong.
     let each = most.time_ns as f64 / most.sleeps.max(1) as f64;

@@ -7,6 +7,7 @@ use super::*;
 use crate::convoy::{Convoy, holder};
 use crate::programs::{self, Topic};
 use iowhy_analysis::summary::{ChainRow, ChainStep};
+use iowhy_model::KnownBy;
 use iowhy_model::wait::locks::is_row_lock;
 use std::collections::BTreeMap;
 
@@ -30,6 +31,9 @@ const MANY: u64 = 10;
 /// database itself, which write pages or purge, hold no row.
 const FOR_CLIENTS: &[&str] = &["dispatch_command", "do_command", "mysql_", "handle_select"];
 
+/// Functions of PostgreSQL's own processes, which hold no lock that sessions wait for.
+const OF_THE_SERVER: &[&str] = &["CheckpointerMain", "BackgroundWriterMain", "WalWriterMain"];
+
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
     let rows = facts.chains();
@@ -37,6 +41,10 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let mut by_client: BTreeMap<(u32, &str), Vec<&ChainRow>> = BTreeMap::new();
     for row in rows.filter(|row| !row.is_in_ledger) {
         let Some(first) = row.steps.first() else { continue };
+        let last = row.steps.last().map_or(&[][..], |step| &step.user_stack);
+        if OF_THE_SERVER.iter().any(|main| last.iter().any(|function| function == main)) {
+            continue;
+        }
         if is_row_lock(&first.user_stack) {
             by_program.entry(&first.process).or_default().push(row);
         } else if let Some(server) = server_behind(row) {
@@ -87,13 +95,16 @@ fn of_rows(facts: &Facts<'_>, convoy: &Convoy<'_>) -> Option<Finding> {
         container: facts.waits(|group| group.process == *process).subject().container,
         file: most.files.first().map(|(file, _)| file.clone()),
     };
+    // What no wake-up shows is inferred from who waited for as long.
+    let holder = most.steps.get(1).and_then(|step| step.known_by);
+    let is_likely = holder == Some(KnownBy::Likely.word());
     let own = programs::of(Some(process), None).and_then(|it| it.advice(Topic::RowLock));
     let general = "let fewer transactions change the same row, lock it last, and commit at once \
                    afterwards; what makes a commit faster helps each of them";
     Some(
         convoy
             .finding(facts, subject, sentence)
-            .sure(Confidence::Certain)
+            .sure(if is_likely { Confidence::Likely } else { Confidence::Certain })
             .fix(own.unwrap_or(general))
             .check(
                 "`iowhy chains` shows their stacks; the database's own view of locks names the \

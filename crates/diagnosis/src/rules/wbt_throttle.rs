@@ -198,16 +198,19 @@ fn verdict(
 /// Says who writes more than the device can take, and who waits for that.
 fn too_much(facts: &Facts<'_>, subject: &Subject) -> String {
     let name = subject.device.as_deref().unwrap_or("DEVICE");
-    let then = "than it can take: the device is saturated, and writeback throttling makes";
+    let throttled = "the device is saturated, and writeback throttling makes";
     if subject.process.is_none() {
-        return format!("programs write more to {name} {then} them wait");
+        return format!("programs write more to {name} than it can take: {throttled} them wait");
     }
+    let waiter = words::who(subject);
     if let Some(heavier) = facts.heavier_writer(subject) {
-        let (writer, waiter) = (words::who(&heavier), words::who(subject));
-        return format!("{writer} writes more to {name} {then} {waiter} wait");
+        let writer = words::who(&heavier);
+        return format!(
+            "{writer} writes more to {name} than it can take: {throttled} {waiter} wait"
+        );
     }
-    let to = subject.file.as_ref().map_or_else(String::new, |file| format!(" {file},"));
-    format!("{} writes{to} more to {name} {then} it wait", words::who(subject))
+    let file = subject.file.as_ref().map_or_else(String::new, |file| format!(" ({file})"));
+    format!("{waiter} writes more to {name} than it can take{file}: {throttled} it wait")
 }
 
 /// Returns what to do where a device is full: the program's own setting first, if it writes most.
@@ -418,7 +421,7 @@ mod tests {
         assert_eq!(found(1).severity, Severity::Critical);
         let full = found(16);
         assert_eq!(full.severity, Severity::Warning);
-        let said = "dd (7) writes /out, more to sda than it can take: the device is saturated";
+        let said = "dd (7) writes more to sda than it can take (/out): the device is saturated";
         assert!(full.sentence.starts_with(said), "{}", full.sentence);
         assert!(full.fix.starts_with("write less at once"), "{}", full.fix);
     }

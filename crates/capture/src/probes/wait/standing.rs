@@ -103,7 +103,12 @@ impl Standing {
             Whom::File(None) => false,
             Whom::Children(pids) => pids.contains(&pid),
             Whom::Session(name) => {
-                pid != self.wait.tgid && name_of(pid).is_some_and(|other| other == *name)
+                let is_sibling = || {
+                    parent_of(pid).is_some_and(|parent| Some(parent) == parent_of(self.wait.tgid))
+                };
+                pid != self.wait.tgid
+                    && name_of(pid).is_some_and(|other| other == *name)
+                    && is_sibling()
             }
         }
     }
@@ -213,6 +218,7 @@ impl Others {
     fn session(&mut self, pid: u32) -> Option<String> {
         let name = name_of(pid).filter(|name| self.names.contains(name))?;
         self.sessions += 1;
+        // Those beyond it are counted (`now`).
         (self.sessions <= MOST_SESSIONS).then_some(name)
     }
 
@@ -247,10 +253,8 @@ pub fn now(
             return;
         }
         let Some(mut one) = Standing::new(&thread_sleeper, reader, &mut others) else { return };
-        if one.is_unclear() {
-            if !waiting.contains(&thread_sleeper.wait.tgid) {
-                return;
-            }
+        if one.is_unclear() && !waiting.contains(&thread_sleeper.wait.tgid) {
+            return;
         }
         if one.is_unclear() || one.may_be_session() {
             one.frames =
@@ -263,6 +267,7 @@ pub fn now(
         let poll = wire_lock_poll::read_from_bytes(record).ok();
         found.extend(poll.and_then(|poll| Standing::of_poll(&poll, now_ns)));
     });
+    more += others.sessions.saturating_sub(MOST_SESSIONS) as u64;
     (found, more)
 }
 

@@ -132,10 +132,10 @@ pub(super) const ALL: &[Operation] = &[
         does: "fetches rows by an index for a client",
         is_statement: true,
         advice: Advice::Own(
-            "MySQL/MariaDB: each row that a secondary index finds is read alone: an index that \
-             holds the columns asked for, or rows that are read in order (MariaDB: \
-             optimizer_switch='mrr=on,mrr_sort_keys=on'; MySQL: 'mrr_cost_based=off'), read less; \
-             raise innodb_buffer_pool_size",
+            "MySQL/MariaDB: each row that an index finds is read alone, unless that is the primary \
+             key: an index that holds the columns asked for, or rows that are read in order \
+             (MariaDB: optimizer_switch='mrr=on,mrr_sort_keys=on'; MySQL: 'mrr_cost_based=off'), \
+             read less; raise innodb_buffer_pool_size",
         ),
     },
 ];

@@ -29,14 +29,14 @@ pub(super) const ALL: &[Operation] = &[
     },
     Operation {
         program: "Redis/Valkey",
-        functions: &["prepareForShutdown"],
+        functions: &["prepareForShutdown", "finishShutdown"],
         beneath: &[],
         waits: None,
         does: "writes its snapshot before it ends",
         is_statement: false,
         advice: Advice::Own(
-            "Redis: a server with an append-only file needs no snapshot at its end (`save \"\"` leaves \
-             it out); else a disk that writes faster, or a shutdown when a replica has taken over",
+            "Redis: with an append-only file its end needs no snapshot (Redis 7: \
+             shutdown-on-sigterm nosave); else a disk that writes faster, or a shutdown when a replica has taken over",
         ),
     },
     Operation {
