@@ -197,7 +197,8 @@ const OF_DOWNLOADS: &str = "a download that allocates its file first writes zero
                             XFS and btrfs; others: no full preallocation)";
 pub(super) const OF_IMAGES: &str = "container images: the storage driver vfs copies the whole \
                                     image for each layer (`podman info --format \
-                                    '{{.Store.GraphDriverName}}'` shows it): overlay copies nothing";
+                                    '{{.Store.GraphDriverName}}'` shows it): overlay copies \
+                                    nothing";
 const OF_RSYNC: &str = "rsync reads whole files whose size or time differ; with --checksum (-c) \
                         all of them, each time: leave it out, or run it rarely";
 const OF_ARCHIVES: &str = "tar reads all files each time: `--listed-incremental=FILE` takes only \

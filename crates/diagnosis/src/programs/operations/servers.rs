@@ -36,7 +36,8 @@ pub(super) const ALL: &[Operation] = &[
         is_statement: false,
         advice: Advice::Own(
             "Redis: with an append-only file its end needs no snapshot (Redis 7: \
-             shutdown-on-sigterm nosave); else a disk that writes faster, or a shutdown when a replica has taken over",
+             shutdown-on-sigterm nosave); else a disk that writes faster, or a shutdown when a \
+             replica has taken over",
         ),
     },
     Operation {
