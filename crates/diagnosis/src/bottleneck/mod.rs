@@ -244,12 +244,12 @@ fn held_up(
     };
     let of_layer = |layer| found.iter().find(|it| is_bound && is_about(it, layer));
     let is_background = first.is_some_and(|group| facts.is_background(group));
-    // What works in the background may take its time, unless something is set up so.
     let is_meant = |wait: &WaitGroup| {
         wait.process == program.process && BottleneckKind::new(facts, wait) == group.kind
     };
     let tells = |cause: &&Finding| {
         let is_of_it = cause.claims.share_of_waits(facts, is_meant) >= MOST;
+        // What works in the background may take its time, unless something is set up so.
         is_of_it && (!is_background || cause.place == Place::Setting)
     };
     if let Some(cause) = of_layer(FindingLayer::Cause).filter(tells) {

@@ -51,8 +51,12 @@ impl Facts<'_> {
 
     /// Whether a person waits at a terminal for a process.
     pub fn is_interactive(&self, pid: u32) -> bool {
-        let mut own = self.of_process(Metric::WorkTerminal, pid);
-        own.any(|series| series.max.unwrap_or(series.last) > 0.0)
+        self.has_had(Metric::WorkTerminal, pid)
+    }
+
+    /// Whether a process has had any of what a gauge counts.
+    pub(super) fn has_had(&self, gauge: Metric, pid: u32) -> bool {
+        self.of_process(gauge, pid).any(|series| series.max.unwrap_or(series.last) > 0.0)
     }
 
     /// Whether a process works for clients.

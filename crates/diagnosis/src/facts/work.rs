@@ -193,8 +193,7 @@ impl Facts<'_> {
     /// Whether the main thread of a process that takes clients in waits so most of the time: a
     /// server that answers all of them in one thread answers nobody meanwhile.
     fn stops_answering(&self, group: &WaitGroup) -> bool {
-        let mut listeners = self.of_process(Metric::WorkListeners, group.pid);
-        listeners.any(|series| series.max.unwrap_or(series.last) > 0.0)
+        self.has_had(Metric::WorkListeners, group.pid)
             && group.is_main_foremost
             && group.foremost_ns as f64 >= MOST * self.duration_ns() as f64
     }
@@ -287,8 +286,7 @@ impl Facts<'_> {
             several => (format!("{several} processes of {}", first.process), "wait"),
         };
         // A thread of the kernel has no clients of its own.
-        let mut sockets = self.of_process(Metric::WorkClients, pid);
-        let serves = sockets.any(|series| series.max.unwrap_or(series.last) > 0.0);
+        let serves = self.has_had(Metric::WorkClients, pid);
         let threads = if are_many && serves && first.processes <= 1 { first.threads } else { 1 };
         Some(WaiterBehind { who, verb, threads, time_ns: row.time_ns })
     }

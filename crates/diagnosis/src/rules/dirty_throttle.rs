@@ -229,7 +229,9 @@ fn apart(facts: &Facts<'_>, name: &str) -> String {
 fn general_fix(facts: &Facts<'_>, waited: &Waited<'_>) -> String {
     let settings = &facts.summary().environment.settings_start;
     let setting = |name: &str| settings.get(name).map_or("?", String::as_str).to_owned();
-    let own = own_advice(waited).map_or_else(String::new, |own| format!("{own}; else "));
+    // A sort's temporary files are another matter than a checkpoint.
+    let own = BottleneckKind::Write.advice(&waited.subject());
+    let own = own.map_or_else(String::new, |own| format!("{own}; else "));
     format!(
         "{own}write less or more slowly; give the cgroup more memory (version 2); raise the limits \
          only if the device is fast enough, since syncs then wait for more data: `sysctl \
@@ -238,16 +240,6 @@ fn general_fix(facts: &Facts<'_>, waited: &Waited<'_>) -> String {
         setting("vm/dirty_ratio"),
         setting("vm/dirty_bytes"),
     )
-}
-
-/// Returns the advice of the program that waits longest for the kind of file that it writes: a
-/// sort's temporary files are another matter than a checkpoint.
-fn own_advice(waited: &Waited<'_>) -> Option<&'static str> {
-    let subject = waited.subject();
-    let (process, file) = (subject.process.as_deref(), subject.file.as_deref());
-    let role = file.and_then(|file| programs::role_of(process, file));
-    let topic = BottleneckKind::Write.topic(role);
-    programs::advice(process, file, topic)
 }
 
 /// Whether the throttling hurts more than a bulk writer: a program that writes little sleeps, or
